@@ -1,0 +1,179 @@
+//! The descriptor cache: what stands at the paths of document roots, remembered so that a warm request makes no system
+//! call.
+//!
+//! A [`lookup`](DescriptorCache::lookup) answers from the table ([`store`]) what is still valid ([`freshness`]), else
+//! shares a [`look`] that a task of its own makes ([`lookup`](mod@lookup), [`flight`]). The rooms, in the order of a look:
+//!
+//! - [`root`]: document roots, their generations; [`names`]: the names in a root
+//! - [`key`]: what an entry is found by; [`store`]: the table; [`record`]: what it keeps
+//! - [`look`]: one look at one path; [`open`]: its system calls, and no others in the program; [`walk`], [`links`]:
+//!   symbolic links; [`gate`]: the bound on blocking work
+//! - [`entry`]: facts of a file and heads prepared from them; [`file`]: its descriptor; [`content`]: its bytes
+//! - [`budget`]: how many descriptors and bytes are held; [`release`]: the timer
+//! - [`settings`], [`counters`], [`found`]: knobs, numbers, answers
+
+pub mod budget;
+pub mod content;
+pub mod counters;
+pub mod entry;
+pub mod file;
+pub mod flight;
+pub mod found;
+pub mod freshness;
+pub mod gate;
+pub mod key;
+pub mod links;
+pub mod look;
+pub mod lookup;
+pub mod names;
+pub mod open;
+pub mod record;
+pub mod release;
+pub mod root;
+pub mod settings;
+pub mod store;
+pub mod walk;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+pub use budget::DescriptorBudget;
+pub use counters::{Counters, CountersSnapshot};
+pub use entry::{FileEntry, HeadPair, HeadRulesId, Identity, PreparedHeads};
+pub use file::OpenFile;
+pub use found::{FileFound, Found, Looked, LookupError, Outcome, Source, Want};
+pub use links::{LinkPolicy, LinkTargets, Symlinks};
+pub use names::{NameList, RootNames};
+pub use root::{DocumentRoot, RootError, RootGeneration};
+pub use settings::Settings;
+
+use self::budget::Budget;
+use self::flight::Flights;
+use self::gate::Gate;
+use self::key::{Hashing, Key};
+use self::lookup::Answer;
+use self::open::Opener;
+use self::root::Roots;
+use self::store::Store;
+use crate::clock::{Clock, Tick};
+
+/// One cache for the whole process; see the [module](self).
+#[derive(Debug)]
+pub struct DescriptorCache {
+    settings: ArcSwap<Settings>,
+    clock: Clock,
+    counters: Arc<Counters>,
+    opener: Opener,
+    hashing: Hashing,
+    store: Store,
+    flights: Arc<Flights<Key, Answer>>,
+    name_flights: Arc<Flights<u64, RootNames>>,
+    descriptors: Arc<Budget>,
+    content: Arc<Budget>,
+    roots: Roots,
+    last_expiry: Mutex<Tick>,
+    patience: Duration,
+}
+
+impl DescriptorCache {
+    /// An empty cache. `settings.descriptors: None` takes what the process' limit leaves without FastCGI slots.
+    pub fn new(settings: Settings, clock: Clock) -> Arc<Self> {
+        Arc::new(Self::with_patience(settings, clock, gate::PATIENCE))
+    }
+
+    /// Takes over other settings; entries stay. The number of shards stays, and bounds count from the next entry or
+    /// timer on.
+    pub fn reconfigure(&self, settings: Settings) {
+        self.descriptors.set_limit(descriptor_limit(&settings));
+        self.content.set_limit(settings.content);
+        self.store.reconfigure(&settings);
+        self.settings.store(Arc::new(settings));
+    }
+
+    /// What the cache did.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The document root of this path and policy: the same one for the same two, also after a reload, which has its path
+    /// and link targets looked at anew. Blocks.
+    ///
+    /// # Errors
+    /// When it is not in use yet and its path cannot be opened as a directory.
+    pub fn root(&self, path: &Path, policy: LinkPolicy) -> Result<Arc<DocumentRoot>, RootError> {
+        let (root, ended) =
+            self.roots
+                .open(&self.opener, path, &policy, Gate::new(self.patience))?;
+        if let Some(ended) = ended {
+            self.end_generation(&ended);
+        }
+        Ok(root)
+    }
+
+    /// Forgets every entry. Looks that are under way serve those who wait for them and are not remembered. Blocks.
+    pub fn purge(&self) {
+        for record in self.store.purge() {
+            record.release();
+        }
+    }
+
+    /// What is in the table and held now.
+    pub fn usage(&self) -> Usage {
+        let (entries, errors) = self.store.len();
+        Usage {
+            entries,
+            errors,
+            descriptors: self.descriptors.used(),
+            content: self.content.used(),
+            looks: self.flights.len() + self.name_flights.len(),
+        }
+    }
+
+    fn with_patience(settings: Settings, clock: Clock, patience: Duration) -> Self {
+        let counters = Arc::new(Counters::default());
+        Self {
+            opener: Opener::new(Arc::clone(&counters)),
+            counters,
+            hashing: Hashing::default(),
+            store: Store::new(&settings),
+            flights: Arc::default(),
+            name_flights: Arc::default(),
+            descriptors: Budget::new(descriptor_limit(&settings)),
+            content: Budget::new(settings.content),
+            roots: Roots::default(),
+            last_expiry: Mutex::new(clock.now()),
+            patience,
+            settings: ArcSwap::from_pointee(settings),
+            clock,
+        }
+    }
+}
+
+/// What a cache holds at one moment.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Files and directories in the table.
+    pub entries: usize,
+    /// Remembered errors.
+    pub errors: usize,
+    /// Descriptors held for entries.
+    pub descriptors: u64,
+    /// Bytes of small files, those of running transfers included.
+    pub content: u64,
+    /// Looks under way.
+    pub looks: usize,
+}
+
+fn descriptor_limit(settings: &Settings) -> u64 {
+    let limit = settings
+        .descriptors
+        .unwrap_or_else(|| DescriptorBudget::current(0).cached);
+    u64::try_from(limit).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

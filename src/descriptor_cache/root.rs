@@ -1,0 +1,300 @@
+//! Document roots and their generations.
+//!
+//! A root's path may be a link that a release swaps. A *generation* is one directory that the path led to, held open: a
+//! request takes the current one once and sees nothing of another. Entries belong to a generation.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use super::gate::Gate;
+use super::links::{LinkPolicy, RefusalLog, adopt_targets};
+use super::names::NamesSlot;
+use super::open::Opener;
+use super::walk::{Anchor, Anchors};
+
+/// One configured document root; shared by all sites with the same path and link policy.
+#[derive(Debug)]
+pub struct DocumentRoot {
+    path: PathBuf,
+    policy: LinkPolicy,
+    gate: Gate,
+    current: ArcSwap<RootGeneration>,
+    vanished: AtomicBool,
+    resolving: Mutex<()>,
+}
+
+impl DocumentRoot {
+    /// The directory that the path leads to now; no system call.
+    pub fn current(&self) -> Arc<RootGeneration> {
+        self.current.load_full()
+    }
+
+    /// The path as configured.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open(
+        opener: &Opener,
+        path: &Path,
+        policy: &LinkPolicy,
+        gate: Gate,
+    ) -> Result<Self, RootError> {
+        let generation =
+            RootGeneration::begin(opener, path, policy, &gate).map_err(|errno| RootError {
+                path: path.to_owned(),
+                errno,
+            })?;
+        Ok(Self {
+            path: path.to_owned(),
+            policy: policy.clone(),
+            gate,
+            current: ArcSwap::from_pointee(generation),
+            vanished: AtomicBool::new(false),
+            resolving: Mutex::new(()),
+        })
+    }
+
+    /// Looks where the path leads now and begins a new generation if that is another directory or path, or, when
+    /// `judged`, other link targets. Answers the generation that ended. Blocks.
+    ///
+    /// A path that leads nowhere changes nothing: a release may be swapped in two steps. Nor does this wait for another
+    /// thread that is still at it, perhaps on a file system that hangs.
+    fn resolve(&self, opener: &Opener, judged: Judged) -> Option<Arc<RootGeneration>> {
+        let _resolving = self.resolving.try_lock()?;
+        let current = self.current();
+        let next = match judged {
+            Judged::Path => current.moved(opener, &self.path).and_then(|moved| {
+                moved
+                    .then(|| RootGeneration::begin(opener, &self.path, &self.policy, &self.gate))
+                    .transpose()
+            }),
+            Judged::PathAndLinks => {
+                RootGeneration::begin(opener, &self.path, &self.policy, &self.gate)
+                    .map(|next| (!current.is_like(&next)).then_some(next))
+            }
+        };
+        match next {
+            Ok(next) => {
+                self.vanished.store(false, Ordering::Relaxed);
+                let next = Arc::new(next?);
+                tracing::info!(
+                    "document root {} is {} now",
+                    self.path.display(),
+                    next.resolved().display()
+                );
+                current.retired.store(true, Ordering::Relaxed);
+                self.current.store(next);
+                Some(current)
+            }
+            Err(errno) => {
+                if !self.vanished.swap(true, Ordering::Relaxed) {
+                    let error = io::Error::from(errno);
+                    tracing::warn!(
+                        "document root {}: {error}; serving {}",
+                        self.path.display(),
+                        current.resolved().display()
+                    );
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Drop for DocumentRoot {
+    fn drop(&mut self) {
+        self.current.load().retired.store(true, Ordering::Relaxed);
+    }
+}
+
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Judged {
+    Path,
+    PathAndLinks,
+}
+
+/// One directory that a document root's path led to.
+#[derive(Debug)]
+pub struct RootGeneration {
+    id: u64,
+    anchors: Anchors,
+    policy: LinkPolicy,
+    gate: Gate,
+    refusals: RefusalLog,
+    names: NamesSlot,
+    retired: AtomicBool,
+}
+
+impl RootGeneration {
+    /// A number that no other generation of this process has.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The directory's path without links: what DOCUMENT_ROOT and SCRIPT_FILENAME are made from.
+    pub fn resolved(&self) -> &Path {
+        &self.anchors.root.path
+    }
+
+    /// Directories outside the root that links are followed into.
+    pub fn link_targets(&self) -> impl Iterator<Item = &Path> {
+        self.anchors
+            .targets
+            .iter()
+            .map(|target| target.path.as_path())
+    }
+
+    pub(super) fn anchors(&self) -> &Anchors {
+        &self.anchors
+    }
+
+    pub(super) fn policy(&self) -> &LinkPolicy {
+        &self.policy
+    }
+
+    pub(super) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    pub(super) fn refusals(&self) -> &RefusalLog {
+        &self.refusals
+    }
+
+    pub(super) fn names(&self) -> &NamesSlot {
+        &self.names
+    }
+
+    /// Whether the root has gone on to another generation, so that nothing of this one is worth remembering.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    fn begin(
+        opener: &Opener,
+        path: &Path,
+        policy: &LinkPolicy,
+        gate: &Gate,
+    ) -> Result<Self, Errno> {
+        let root = locate(opener, path)?;
+        let mut anchors = Anchors {
+            root,
+            configured: path.to_owned(),
+            targets: Vec::new(),
+        };
+        if policy.symlinks == super::links::Symlinks::Beneath {
+            adopt_targets(opener, &mut anchors, &policy.targets);
+        }
+        Ok(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            anchors,
+            policy: policy.clone(),
+            gate: gate.clone(),
+            refusals: RefusalLog::default(),
+            names: NamesSlot::default(),
+            retired: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether `path` leads to another directory now.
+    fn moved(&self, opener: &Opener, path: &Path) -> Result<bool, Errno> {
+        let now = locate(opener, path)?;
+        Ok(now.inode != self.anchors.root.inode || now.path != self.anchors.root.path)
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        let inodes = |anchors: &Anchors| {
+            anchors
+                .targets
+                .iter()
+                .map(|target| target.inode)
+                .collect::<Vec<_>>()
+        };
+        self.anchors.root.inode == other.anchors.root.inode
+            && self.anchors.root.path == other.anchors.root.path
+            && inodes(&self.anchors) == inodes(&other.anchors)
+    }
+}
+
+/// Opens the directory that `path` leads to and finds its real path.
+fn locate(opener: &Opener, path: &Path) -> Result<Anchor, Errno> {
+    let directory = opener.directory(path)?;
+    let facts = opener.facts(&directory)?;
+    if facts.identity.links == 0 {
+        // Removed between the two calls: its real path would end in " (deleted)".
+        return Err(Errno::NOENT);
+    }
+    // Without /proc the configured path has to do.
+    let real = opener
+        .real_path(&directory)
+        .or_else(|_| std::path::absolute(path).map_err(|_| Errno::NOENT))?;
+    Ok(Anchor {
+        directory,
+        path: real,
+        inode: (facts.identity.device, facts.identity.inode),
+    })
+}
+
+/// A document root that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("document root {}: {}", path.display(), io::Error::from(*errno))]
+pub struct RootError {
+    path: PathBuf,
+    errno: Errno,
+}
+
+/// The roots in use, so that each (path, policy) has one, whatever is reloaded.
+#[derive(Debug, Default)]
+pub struct Roots(Mutex<HashMap<(PathBuf, LinkPolicy), Weak<DocumentRoot>>>);
+
+impl Roots {
+    /// The root of this path and policy. One that exists is resolved anew, its link targets, too; the generation that
+    /// ended by that is answered as well. Blocks.
+    ///
+    /// # Errors
+    /// When there is none yet and the path cannot be opened as a directory.
+    pub fn open(
+        &self,
+        opener: &Opener,
+        path: &Path,
+        policy: &LinkPolicy,
+        gate: Gate,
+    ) -> Result<(Arc<DocumentRoot>, Option<Arc<RootGeneration>>), RootError> {
+        let key = (path.to_owned(), policy.clone());
+        let known = self.0.lock().get(&key).and_then(Weak::upgrade);
+        if let Some(root) = known {
+            let ended = root.resolve(opener, Judged::PathAndLinks);
+            return Ok((root, ended));
+        }
+        let opened = Arc::new(DocumentRoot::open(opener, path, policy, gate)?);
+        let mut roots = self.0.lock();
+        // Another thread may have been faster: there must be one only.
+        if let Some(root) = roots.get(&key).and_then(Weak::upgrade) {
+            return Ok((root, None));
+        }
+        roots.insert(key, Arc::downgrade(&opened));
+        Ok((opened, None))
+    }
+
+    /// Resolves every root anew; the generations that ended by that. Blocks.
+    pub fn resolve(&self, opener: &Opener) -> Vec<Arc<RootGeneration>> {
+        let roots: Vec<_> = {
+            let mut roots = self.0.lock();
+            roots.retain(|_, root| root.strong_count() > 0);
+            roots.values().filter_map(Weak::upgrade).collect()
+        };
+        roots
+            .iter()
+            .filter_map(|root| root.resolve(opener, Judged::Path))
+            .collect()
+    }
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);

@@ -1,0 +1,416 @@
+//! The table: shards of least-recently-used lists that a hit neither locks for writing nor moves.
+//!
+//! A list keeps the order of placing; uses are stamps in the records. When a shard is full the record placed longest ago
+//! has to go, unless it is in use by its stamp: then it is placed anew and the next one is asked, a bounded number of
+//! times. Remembered errors have lists and a budget of their own, so that a scan for missing files displaces none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use lru::LruCache;
+use parking_lot::RwLock;
+
+use super::budget::Turn;
+use super::entry::FileEntry;
+use super::found::{Found, LookupError, Source, Want};
+use super::freshness::{error_is_valid, is_valid};
+use super::key::{Key, KeyView, Prehashed, Probe};
+use super::record::{Held, Kind, Missed, Record};
+use super::root::RootGeneration;
+use super::settings::Settings;
+use crate::clock::Tick;
+
+/// The table of one cache. Nothing is dropped under its locks: what has to go is answered to the caller.
+#[derive(Debug)]
+pub struct Store {
+    shards: Box<[Shard]>,
+    max: AtomicUsize,
+    errors_max: AtomicUsize,
+    epoch: AtomicU64,
+}
+
+impl Store {
+    /// An empty table for these settings.
+    pub fn new(settings: &Settings) -> Self {
+        let count = if settings.max < SHARDS * LEAST_PER_SHARD {
+            1
+        } else {
+            SHARDS
+        };
+        Self {
+            shards: (0..count).map(|_| Shard::default()).collect(),
+            max: AtomicUsize::new(settings.max),
+            errors_max: AtomicUsize::new(settings.errors_max),
+            epoch: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes over other bounds. A shard that holds too much gives it up when something is placed in it.
+    pub fn reconfigure(&self, settings: &Settings) {
+        self.max.store(settings.max, Ordering::Relaxed);
+        self.errors_max
+            .store(settings.errors_max, Ordering::Relaxed);
+    }
+
+    /// What a request gets without a look: no system call, no lock for writing, no allocation.
+    pub fn recall(&self, probe: &Probe<'_>, settings: &Settings, now: Tick) -> Option<Recalled> {
+        let table = self.shard(probe.view().shard_bits()).0.read();
+        if let Some(record) = table.found.peek(probe as &dyn KeyView) {
+            record.touch(settings, now);
+            let usable = match &record.kind {
+                Kind::File(entry, held) => {
+                    probe.want() == Want::Script || (!entry.racy && !matches!(held, Held::Nothing))
+                }
+                Kind::Directory => true,
+            };
+            return (usable && is_valid(settings, record.looked(), now))
+                .then(|| Recalled::Found(record.found()));
+        }
+        let missed = table.missed.peek(probe as &dyn KeyView)?;
+        error_is_valid(settings, missed.brevity(), missed.looked, now)
+            .then_some(Recalled::Missed(missed.error))
+    }
+
+    /// What is known of a path before another look.
+    pub fn known(&self, key: &Key, settings: &Settings, now: Tick) -> Option<Known> {
+        let table = self.shard(key.view().shard_bits()).0.read();
+        let record = table.found.peek(key as &dyn KeyView)?;
+        Some(Known {
+            file: match &record.kind {
+                Kind::File(entry, held) => Some((Arc::clone(entry), held.source())),
+                Kind::Directory => None,
+            },
+            is_admitted: record.is_admitted(settings),
+            is_valid: is_valid(settings, record.looked(), now),
+        })
+    }
+
+    /// The number by which a later [`settle`](Self::settle) tells that nothing was purged since.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// Enters what a look found. Nothing is entered when the table was purged or the generation ended since the look
+    /// began: then the finding serves those who wait for it, and is answered back.
+    pub fn settle(&self, key: Key, finding: Finding, look: &Look<'_>) -> Displaced {
+        let mut displaced = Displaced::default();
+        let mut table = self.shard(key.view().shard_bits()).0.write();
+        if look.epoch != self.epoch() || look.root.is_retired() {
+            displaced.records.extend(finding.into_record(look));
+            return displaced;
+        }
+        let old = table.found.pop(&key as &dyn KeyView);
+        table.missed.pop(&key as &dyn KeyView);
+        let mut old = old.map(|mut old| {
+            let kind = std::mem::replace(&mut old.kind, Kind::Directory);
+            (kind, old)
+        });
+        let finding = match (finding, &mut old) {
+            // The same state of the file goes on with what is held of it, if it has not been given up meanwhile.
+            (Finding::Unchanged(entry), Some((Kind::File(_, held), _))) => {
+                Finding::File(entry, std::mem::replace(held, Held::Nothing))
+            }
+            (finding, _) => finding,
+        };
+        match finding {
+            Finding::Missed(missed) => {
+                table.missed.put(key, missed);
+                displaced.negatives = table.make_room_for_missed(self.quota(&self.errors_max));
+            }
+            Finding::Nothing => {}
+            found => {
+                if let Some(record) = found.into_record(look) {
+                    let record = match &old {
+                        Some((_, old)) => record.with_uses_of(old),
+                        None => record,
+                    };
+                    table.found.put(key, record);
+                    displaced.evictions =
+                        table.make_room(self.quota(&self.max), look, &mut displaced.records);
+                }
+            }
+        }
+        drop(table);
+        if let Some((kind, record)) = old {
+            displaced.records.push(Record { kind, ..record });
+        }
+        displaced
+    }
+
+    /// Takes what the entry of `turn` holds, leaving its facts.
+    pub fn give_up(&self, turn: &Turn, pressure: Pressure, now: Tick) -> GivenUp {
+        let mut table = self.shard(turn.key.view().shard_bits()).0.write();
+        let Some(record) = table.found.peek_mut(&turn.key as &dyn KeyView) else {
+            return GivenUp::Gone;
+        };
+        let in_use = record.is_used_since(turn.placed, now);
+        let Kind::File(_, held) = &mut record.kind else {
+            return GivenUp::Gone;
+        };
+        if held.ticket() != Some(turn.ticket) {
+            return GivenUp::Gone;
+        }
+        let spared = match pressure {
+            Pressure::Displacement => in_use || !held.is_idle(),
+            Pressure::Exhaustion => !held.is_idle(),
+            Pressure::Bound => false,
+        };
+        if spared {
+            GivenUp::Kept
+        } else {
+            GivenUp::Taken(std::mem::replace(held, Held::Nothing))
+        }
+    }
+
+    /// Forgets everything; looks that are under way are not entered either.
+    pub fn purge(&self) -> Vec<Record> {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        let mut records = Vec::new();
+        for shard in &self.shards {
+            let old = std::mem::take(&mut *shard.0.write());
+            records.extend(old.found.into_iter().map(|(_, record)| record));
+        }
+        records
+    }
+
+    /// Takes out the entries of a generation, a bounded number at a time under a lock.
+    pub fn forget_generation(&self, generation: u64, mut each: impl FnMut(Record)) {
+        for shard in &self.shards {
+            while shard.remove(|key, _| key.generation() == generation, &mut each) == SLICE {}
+            let mut table = shard.0.write();
+            let keys: Vec<_> = table
+                .missed
+                .iter()
+                .map(|(key, _)| key)
+                .filter(|key| key.generation() == generation)
+                .cloned()
+                .collect();
+            for key in keys {
+                table.missed.pop(&key);
+            }
+        }
+    }
+
+    /// Takes out entries unused for `inactive`, and errors that no longer count.
+    pub fn expire(&self, settings: &Settings, now: Tick, mut each: impl FnMut(Record)) {
+        for shard in &self.shards {
+            let unused = |_: &Key, record: &Record| now.since(record.used()) >= settings.inactive;
+            while shard.remove(unused, &mut each) == SLICE {}
+            let mut table = shard.0.write();
+            // Errors are in the order of their looks.
+            while let Some((_, missed)) = table.missed.peek_lru()
+                && now.since(missed.looked) >= settings.errors_valid
+            {
+                table.missed.pop_lru();
+            }
+        }
+    }
+
+    /// Files and directories, and errors, in the table.
+    pub fn len(&self) -> (usize, usize) {
+        self.shards.iter().fold((0, 0), |(found, missed), shard| {
+            let table = shard.0.read();
+            (found + table.found.len(), missed + table.missed.len())
+        })
+    }
+
+    fn shard(&self, bits: usize) -> &Shard {
+        // The count is a power of two.
+        let index = bits & (self.shards.len() - 1);
+        self.shards
+            .get(index)
+            .expect("invariant: an index below the number of shards")
+    }
+
+    fn quota(&self, bound: &AtomicUsize) -> usize {
+        (bound.load(Ordering::Relaxed) / self.shards.len()).max(1)
+    }
+}
+
+/// A hit.
+#[derive(Debug)]
+pub enum Recalled {
+    /// A file or directory.
+    Found(Found),
+    /// A remembered error; `None`: nothing is there.
+    Missed(Option<LookupError>),
+}
+
+/// What is known of a path that needs another look.
+#[derive(Debug)]
+pub struct Known {
+    /// The file; `None` for a directory.
+    pub file: Option<(Arc<FileEntry>, Source)>,
+    /// Whether it is used often enough to hold something.
+    pub is_admitted: bool,
+    /// Whether the last look was recent enough, so that only its content was lacking.
+    pub is_valid: bool,
+}
+
+/// What a look found, to be entered.
+#[derive(Debug)]
+pub enum Finding {
+    /// A file in a state that was known; what is held of it stays.
+    Unchanged(Arc<FileEntry>),
+    /// A file.
+    File(Arc<FileEntry>, Held),
+    /// A directory.
+    Directory,
+    /// An error to be remembered.
+    Missed(Missed),
+    /// An error not to be remembered.
+    Nothing,
+}
+
+impl Finding {
+    fn into_record(self, look: &Look<'_>) -> Option<Record> {
+        let kind = match self {
+            Self::Unchanged(entry) => Kind::File(entry, Held::Nothing),
+            Self::File(entry, held) => Kind::File(entry, held),
+            Self::Directory => Kind::Directory,
+            Self::Missed(_) | Self::Nothing => return None,
+        };
+        Some(Record::new(kind, look.started, look.started))
+    }
+}
+
+/// The circumstances of a look.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// The generation it was made in.
+    pub root: &'a RootGeneration,
+    /// The settings it was made by.
+    pub settings: &'a Settings,
+    /// When it began.
+    pub started: Tick,
+    /// The table's epoch when it began.
+    pub epoch: u64,
+}
+
+/// What had to make room; to be dropped outside of any lock.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Displaced {
+    /// Records taken out or not entered.
+    pub records: Vec<Record>,
+    /// How many of them made room for others.
+    pub evictions: u64,
+    /// Errors that made room for others.
+    pub negatives: u64,
+}
+
+/// Why something is to be given up.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// Another entry wants it: what is in use stays.
+    Displacement,
+    /// The process has run out: only what a transfer uses stays.
+    Exhaustion,
+    /// The bound was lowered: nothing stays.
+    Bound,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub enum GivenUp {
+    /// Here it is.
+    Taken(Held),
+    /// It is in use.
+    Kept,
+    /// The entry holds something else now, or is gone.
+    Gone,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard(RwLock<Table>);
+
+impl Shard {
+    /// Takes out records that `applies` to, `SLICE` at the most, and hands them to `each` outside the lock.
+    fn remove(
+        &self,
+        applies: impl Fn(&Key, &Record) -> bool,
+        each: &mut impl FnMut(Record),
+    ) -> usize {
+        let keys: Vec<_> = {
+            let table = self.0.read();
+            let matching = table
+                .found
+                .iter()
+                .filter(|(key, record)| applies(key, record));
+            matching.take(SLICE).map(|(key, _)| key.clone()).collect()
+        };
+        let mut removed = Vec::with_capacity(keys.len());
+        if !keys.is_empty() {
+            let mut table = self.0.write();
+            for key in &keys {
+                // It may have been used since.
+                if table
+                    .found
+                    .peek(key)
+                    .is_some_and(|record| applies(key, record))
+                {
+                    removed.extend(table.found.pop(key));
+                }
+            }
+        }
+        removed.into_iter().for_each(each);
+        keys.len()
+    }
+}
+
+#[derive(Debug)]
+struct Table {
+    found: LruCache<Key, Record, Prehashed>,
+    missed: LruCache<Key, Missed, Prehashed>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            found: LruCache::unbounded_with_hasher(Prehashed),
+            missed: LruCache::unbounded_with_hasher(Prehashed),
+        }
+    }
+}
+
+impl Table {
+    fn make_room(&mut self, quota: usize, look: &Look<'_>, displaced: &mut Vec<Record>) -> u64 {
+        let now = look.started;
+        let (mut evictions, mut chances) = (0, SECOND_CHANCES);
+        while self.found.len() > quota {
+            let Some((key, record)) = self.found.peek_lru() else {
+                break;
+            };
+            let in_use =
+                record.is_admitted(look.settings) && record.is_used_since(record.placed, now);
+            if in_use && chances > 0 {
+                chances -= 1;
+                let key = key.clone();
+                if let Some(record) = self.found.get_mut(&key) {
+                    record.placed = now;
+                }
+                continue;
+            }
+            displaced.extend(self.found.pop_lru().map(|(_, record)| record));
+            evictions += 1;
+        }
+        evictions
+    }
+
+    fn make_room_for_missed(&mut self, quota: usize) -> u64 {
+        let mut evictions = 0;
+        while self.missed.len() > quota {
+            self.missed.pop_lru();
+            evictions += 1;
+        }
+        evictions
+    }
+}
+
+const SHARDS: usize = 32;
+/// A table too small for this is not sharded, so that its bound holds to the entry.
+const LEAST_PER_SHARD: usize = 32;
+const SECOND_CHANCES: u32 = 8;
+/// Entries taken out at a time under one lock.
+const SLICE: usize = 256;

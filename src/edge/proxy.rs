@@ -1,0 +1,368 @@
+//! Pingora's side of a lent request: its body is taken in, PHP-FPM or the origin asked, the answer passed on, a line logged.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use pingora_core::protocols::http::HttpTask;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error, ErrorSource, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, Session};
+
+use crate::edge::handed::{Handed, Inward};
+use crate::edge::log_entry::Outcome;
+use crate::edge::rendered::response_header;
+use crate::edge::upstream_request;
+use crate::fastcgi::session::{Responder, ResponderRequest};
+use crate::fastcgi::spool::{self, SpoolError};
+use crate::fastcgi::trace::Trace;
+use crate::site::{Backend, Body, local_answer};
+use crate::snapshot::State;
+
+/// Pingora's proxy with PHP-FPM as one of its upstream protocols.
+pub type Door = HttpProxy<Proxy, Responder>;
+
+/// The filters of a lent request.
+pub struct Proxy {
+    state: Arc<State>,
+}
+
+/// A request on its way through Pingora.
+#[derive(Default)]
+pub struct Passage {
+    handed: Option<Box<Handed>>,
+    /// The whole body, for PHP.
+    body: Option<spool::Body>,
+    /// Bytes of the body passed on to an origin so far.
+    body_bytes: u64,
+    /// What FastCGI did.
+    trace: Option<Arc<Trace>>,
+    started: Option<tokio::time::Instant>,
+    upstream_done: Option<Duration>,
+}
+
+impl Proxy {
+    /// Filters over the process' state.
+    pub fn new(state: Arc<State>) -> Proxy {
+        Proxy { state }
+    }
+}
+
+impl Passage {
+    fn handed(&self) -> Result<&Handed> {
+        self.handed
+            .as_deref()
+            .ok_or_else(|| Error::explain(ErrorType::InternalError, "a request not from the lane"))
+    }
+}
+
+#[async_trait]
+impl ProxyHttp for Proxy {
+    type CTX = Passage;
+
+    fn new_ctx(&self) -> Passage {
+        Passage::default()
+    }
+
+    /// The lane's word on this request arrives as the connection's context.
+    fn on_connection_reuse(
+        &self,
+        session: &mut Session,
+        passage: &mut Passage,
+        context: Box<dyn std::any::Any + Send + Sync>,
+    ) {
+        if let Ok(handed) = context.downcast::<Handed>() {
+            if handed.close {
+                session.set_keepalive(None);
+            }
+            passage.handed = Some(handed);
+            passage.started = Some(tokio::time::Instant::now());
+        }
+    }
+
+    async fn request_filter(&self, _: &mut Session, passage: &mut Passage) -> Result<bool> {
+        passage.handed()?;
+        Ok(false)
+    }
+
+    /// Takes the body in whole before a PHP worker is taken: PHP would run the script on a cut body, and a slow upload
+    /// would hold a worker.
+    async fn proxy_upstream_filter(
+        &self,
+        session: &mut Session,
+        passage: &mut Passage,
+    ) -> Result<bool> {
+        let handed = passage.handed()?;
+        if handed.expect_continue && !session.is_body_empty() {
+            session.write_continue_response().await?;
+        }
+        if matches!(handed.inward, Inward::Php(_)) {
+            let most = body_limit(handed);
+            let body = take_body(session, &self.state, most, handed.snapshot.limits.body).await?;
+            passage.body = Some(body);
+        }
+        Ok(true)
+    }
+
+    async fn upstream_peer(
+        &self,
+        _: &mut Session,
+        passage: &mut Passage,
+    ) -> Result<Box<HttpPeer>> {
+        let handed = passage.handed()?;
+        match (&handed.inward, &handed.site.settings().backend) {
+            (Inward::Php(_), Backend::Php(php)) => Responder::peer(&php.address),
+            (Inward::Origin, Backend::Origin(origin)) => {
+                let address = handed.snapshot.origin_address(origin).ok_or_else(|| {
+                    Error::explain(ErrorType::ConnectNoRoute, "the origin has no address")
+                })?;
+                Ok(Box::new(origin.http_peer(address)))
+            }
+            _ => Err(Error::explain(ErrorType::InternalError, "no such upstream")),
+        }
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        session: &mut Session,
+        request: &mut RequestHeader,
+        passage: &mut Passage,
+    ) -> Result<()> {
+        let handed = passage.handed()?;
+        match &handed.inward {
+            Inward::Origin => upstream_request::for_origin(handed, request),
+            Inward::Php(script) => {
+                let body = passage.body.clone().unwrap_or_else(spool::Body::empty);
+                let asked =
+                    upstream_request::for_php(&self.state, handed, script, session.req_header(), body)?;
+                passage.trace = Some(asked.trace());
+                request.extensions_mut().insert(ResponderRequest::new(asked));
+                Ok(())
+            }
+        }
+    }
+
+    /// The body's limit, where it is passed on while it comes.
+    async fn request_body_filter(
+        &self,
+        _: &mut Session,
+        body: &mut Option<Bytes>,
+        _: bool,
+        passage: &mut Passage,
+    ) -> Result<()> {
+        passage.body_bytes += body.as_ref().map_or(0, |piece| piece.len() as u64);
+        if passage.body_bytes > body_limit(passage.handed()?) {
+            return Err(status_error(413, "the request body is too large"));
+        }
+        Ok(())
+    }
+
+    async fn response_filter(
+        &self,
+        _: &mut Session,
+        response: &mut ResponseHeader,
+        passage: &mut Passage,
+    ) -> Result<()> {
+        // An HTTP/1.0 client knows no chunks: the end of the connection is the end of the answer (RFC 9112 §6.3).
+        if passage.handed()?.http10 && response.headers.contains_key("transfer-encoding") {
+            response.remove_header("transfer-encoding");
+        }
+        Ok(())
+    }
+
+    fn response_body_filter(
+        &self,
+        _: &mut Session,
+        _: &mut Option<Bytes>,
+        end: bool,
+        passage: &mut Passage,
+    ) -> Result<Option<Duration>> {
+        if end {
+            passage.upstream_done = passage.started.map(|started| started.elapsed());
+        }
+        Ok(None)
+    }
+
+    /// Whether the origin may be asked once more is Pingora's rule; FastCGI has done its own retries.
+    fn error_while_proxy(
+        &self,
+        _: &HttpPeer,
+        session: &mut Session,
+        mut error: Box<Error>,
+        passage: &mut Passage,
+        reused: bool,
+    ) -> Box<Error> {
+        let php = passage
+            .handed()
+            .is_ok_and(|handed| matches!(handed.inward, Inward::Php(_)));
+        if php
+            || !session.req_header().method.is_idempotent()
+            || session.as_ref().retry_buffer_truncated()
+        {
+            error.set_retry(false);
+        } else {
+            error.retry.decide_reuse(reused);
+        }
+        error
+    }
+
+    async fn fail_to_proxy(
+        &self,
+        session: &mut Session,
+        error: &Error,
+        passage: &mut Passage,
+    ) -> FailToProxy {
+        let status = status_of(error);
+        if error.esource() != &ErrorSource::Downstream {
+            let summary = session.request_summary();
+            tracing::warn!(status, request = %summary, "{}", cause_of(error));
+        }
+        if status == CLIENT_GONE || session.response_written().is_some_and(is_final) {
+            return FailToProxy {
+                error_code: status,
+                can_reuse_downstream: false,
+            };
+        }
+        let reusable = answer_locally(session, status).await.is_ok()
+            && session.is_body_done()
+            && !passage.handed().is_ok_and(|handed| handed.close);
+        FailToProxy {
+            error_code: status,
+            can_reuse_downstream: reusable,
+        }
+    }
+
+    fn suppress_error_log(&self, _: &Session, _: &Passage, _: &Error) -> bool {
+        // fail_to_proxy has said it, once and with the right level.
+        true
+    }
+
+    async fn logging(&self, session: &mut Session, error: Option<&Error>, passage: &mut Passage) {
+        let Some(handed) = &passage.handed else { return };
+        let Some(log) = &handed.log else { return };
+        let status = match (session.response_written(), error) {
+            (Some(header), None) => header.status.as_u16(),
+            (Some(header), Some(error)) if status_of(error) != CLIENT_GONE => header.status.as_u16(),
+            (_, Some(error)) => status_of(error),
+            (None, None) => 0,
+        };
+        let (name, took) = match &handed.inward {
+            Inward::Php(_) => ("php", passage.trace.as_ref().and_then(|trace| trace.ended())),
+            Inward::Origin => ("origin", passage.upstream_done),
+        };
+        let micros = took.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        log.write(
+            &handed.snapshot.access_log,
+            self.state.clock.unix(),
+            Outcome {
+                status,
+                body_bytes: session.body_bytes_sent() as u64,
+                cache: "-",
+                upstream: Some((name, micros)),
+            },
+        );
+    }
+}
+
+/// Bytes that a request's body may have.
+fn body_limit(handed: &Handed) -> u64 {
+    let of_site = handed.site.settings().max_body;
+    of_site.unwrap_or(handed.snapshot.limits.max_body)
+}
+
+async fn take_body(
+    session: &mut Session,
+    state: &State,
+    most: u64,
+    patience: Duration,
+) -> Result<spool::Body> {
+    session.set_read_timeout(Some(patience));
+    if session.is_body_empty() {
+        return Ok(spool::Body::empty());
+    }
+    let mut spool = state.spools.spool(most);
+    while let Some(piece) = session.downstream_session.read_request_body().await? {
+        spool.push(piece).await.map_err(spool_error)?;
+    }
+    spool.finish().await.map_err(spool_error)
+}
+
+fn spool_error(error: SpoolError) -> Box<Error> {
+    status_error(error.status(), &error.to_string())
+}
+
+/// An error that is answered with `status`.
+pub fn status_error(status: u16, why: &str) -> Box<Error> {
+    Error::explain(ErrorType::HTTPStatus(status), why.to_owned())
+}
+
+/// The status for a failure, by whose it is.
+fn status_of(error: &Error) -> u16 {
+    match error.etype() {
+        ErrorType::HTTPStatus(status) => *status,
+        ErrorType::ConnectTimedout => 504,
+        ErrorType::ReadTimedout | ErrorType::WriteTimedout
+            if error.esource() == &ErrorSource::Upstream =>
+        {
+            504
+        }
+        ErrorType::ReadTimedout => 408,
+        _ => match error.esource() {
+            ErrorSource::Upstream => 502,
+            ErrorSource::Downstream if is_bad_body(error) => 400,
+            ErrorSource::Downstream => CLIENT_GONE,
+            ErrorSource::Internal | ErrorSource::Unset if is_bad_body(error) => 400,
+            ErrorSource::Internal | ErrorSource::Unset => 500,
+        },
+    }
+}
+
+/// The client's chunks were no chunks.
+fn is_bad_body(error: &Error) -> bool {
+    error
+        .root_cause()
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
+}
+
+fn is_final(header: &ResponseHeader) -> bool {
+    !header.status.is_informational()
+}
+
+fn cause_of(error: &Error) -> String {
+    let mut text = error.etype().as_str().to_owned();
+    if let Some(context) = &error.context {
+        text.push_str(": ");
+        text.push_str(context.as_str());
+    }
+    if let Some(cause) = &error.cause {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+    }
+    text
+}
+
+async fn answer_locally(session: &mut Session, status: u16) -> Result<()> {
+    let answer = local_answer(status);
+    let header = response_header(&answer)
+        .ok_or_else(|| Error::explain(ErrorType::InternalError, "a local answer has no head"))?;
+    let body = match answer.body {
+        Body::Memory(bytes) if session.req_header().method != http::Method::HEAD => Some(bytes),
+        _ => None,
+    };
+    let tasks = vec![
+        HttpTask::Header(Box::new(header), body.is_none()),
+        HttpTask::Body(body, true),
+    ];
+    session
+        .downstream_session
+        .response_duplex_vec(tasks)
+        .await
+        .map(|_| ())
+}
+
+/// nginx's status for a client that closed its connection first; only ever logged.
+pub const CLIENT_GONE: u16 = 499;

@@ -1,0 +1,77 @@
+//! An answer made here, in Pingora's types: its head as a [`ResponseHeader`], its body piece by piece.
+
+use std::collections::VecDeque;
+use std::io;
+
+use bytes::Bytes;
+use pingora_http::ResponseHeader;
+
+use crate::site::{Answer, Body, FileSpan, Part};
+
+/// The head of `answer`. `None` only if a configured field is no field, which the settings refuse.
+pub fn response_header(answer: &Answer) -> Option<ResponseHeader> {
+    // A prepared head lacks its end, which says the date and what becomes of the connection.
+    let head = [&answer.head[..], b"\r\n"].concat();
+    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    let mut response = httparse::Response::new(&mut fields);
+    response.parse(&head).ok()?;
+    let mut header = ResponseHeader::build(answer.status, Some(response.headers.len())).ok()?;
+    for field in response.headers.iter() {
+        header
+            .append_header(field.name.to_owned(), field.value)
+            .ok()?;
+    }
+    Some(header)
+}
+
+/// The body of an answer, to be taken piece by piece.
+pub struct BodyPieces {
+    left: VecDeque<Part>,
+}
+
+impl From<Body> for BodyPieces {
+    fn from(body: Body) -> BodyPieces {
+        let left = match body {
+            Body::Empty => VecDeque::new(),
+            Body::Memory(bytes) => VecDeque::from([Part::Memory(bytes)]),
+            Body::File(span) => VecDeque::from([Part::File(span)]),
+            Body::Parts(parts) => parts.into(),
+        };
+        BodyPieces { left }
+    }
+}
+
+impl BodyPieces {
+    /// The next piece, at most [`PIECE`] bytes of a file.
+    ///
+    /// # Errors
+    /// The file could not be read, or has become shorter than the head has promised.
+    pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        match self.left.pop_front() {
+            None => Ok(None),
+            Some(Part::Memory(bytes)) => Ok(Some(bytes)),
+            Some(Part::File(span)) => self.next_of_file(span).await.map(Some),
+        }
+    }
+
+    async fn next_of_file(&mut self, span: FileSpan) -> io::Result<Bytes> {
+        let want = usize::try_from(span.length).map_or(PIECE, |length| length.min(PIECE));
+        let bytes = span.file.read_at(span.first, want).await?;
+        if bytes.len() < want {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let read = want as u64;
+        if span.length > read {
+            self.left.push_front(Part::File(FileSpan {
+                file: span.file,
+                first: span.first + read,
+                length: span.length - read,
+            }));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Bytes of a file in memory at a time for one client.
+pub const PIECE: usize = 64 * 1024;
+const MOST_FIELDS: usize = 64;

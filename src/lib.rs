@@ -1,0 +1,37 @@
+//! Nostat: a reverse-proxy sidecar for WordPress that answers the static tree from a descriptor cache.
+//!
+//! # The life of a request
+//! A connection is accepted by Pingora and handed to the [`edge::lane`], which reads a head ([`request`]) and asks the
+//! [`site`] it is for. The site looks paths up in the [`descriptor_cache`] and decides: an answer, which the lane writes
+//! at once, or a script. A script's request is lent to Pingora's HTTP proxy as a stream that holds this one request
+//! ([`edge::handed_stream`]); [`edge::proxy`] takes its body in whole and [`fastcgi`] carries it to PHP-FPM and back. Then
+//! the connection comes home to the lane, which reads the next head.
+//!
+//! # The rooms
+//! - [`clock`] time, injected;
+//! - [`request`] the protocol's text: bytes in, value out;
+//! - [`descriptor_cache`] the only room that opens or looks at files of the tree;
+//! - [`fastcgi`] and [`origin`] who answers behind us;
+//! - [`site`] what a path means, and the answers made here;
+//! - [`access_log`] a line for each request;
+//! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
+//! - [`edge`] the doors;
+//! - [`settings`] YAML to each room's own settings;
+//! - [`lifecycle`] and [`server`] start, reload, drain;
+//! - [`cli`], [`php_socket`], [`logging`] the command.
+
+pub mod access_log;
+pub mod cli;
+pub mod clock;
+pub mod descriptor_cache;
+pub mod edge;
+pub mod fastcgi;
+pub mod lifecycle;
+pub mod logging;
+pub mod origin;
+pub mod php_socket;
+pub mod request;
+pub mod server;
+pub mod settings;
+pub mod site;
+pub mod snapshot;

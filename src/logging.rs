@@ -1,0 +1,18 @@
+//! The program's own log: `tracing` to standard error, with Pingora's `log` records in it.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+
+/// Starts the log. `RUST_LOG` overrides what is written; Pingora's own remarks on every connection are left out by default.
+pub fn start() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+    let log = fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_target(false);
+    // An error means that a log was started before, by a test: that one stays.
+    let _ = log.try_init();
+}
+
+const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn";

@@ -1,0 +1,27 @@
+//! The request as it came in: bytes in, value out, without I/O and without a clock.
+//!
+//! | file | what | rule |
+//! |---|---|---|
+//! | [`head`] | request line, fields and framing of an HTTP/1 request | RFC 9112 §2, §3, §5, §6 |
+//! | [`fields`] | looking at field lines, whoever holds them | RFC 9110 §5 |
+//! | [`authority`] | host and port, of `Host` and of an absolute target | RFC 3986 §3.2 |
+//! | [`target`] | the request target, decoded once | RFC 9112 §3.2, RFC 3986 §5.2.4 |
+//! | [`tree_path`] | a path below a document root | |
+//! | [`entity_tag`] | entity-tags and lists of them | RFC 9110 §8.8.3 |
+//! | [`http_date`] | dates in fields | RFC 9110 §5.6.7 |
+//! | [`preconditions`] | conditional requests | RFC 9110 §13 |
+//! | [`range`] | byte ranges | RFC 9110 §14 |
+//! | [`chunked`] | the framing of a chunked body | RFC 9112 §7.1 |
+//! | [`client`] | who the client is, behind proxies | |
+
+pub mod authority;
+pub mod chunked;
+pub mod client;
+pub mod entity_tag;
+pub mod fields;
+pub mod head;
+pub mod http_date;
+pub mod preconditions;
+pub mod range;
+pub mod target;
+pub mod tree_path;

@@ -1,0 +1,372 @@
+//! The process: sockets bound first, privileges given up, Pingora run, signals heard.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::IntoRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use pingora_core::listeners::ListenerConfig;
+use pingora_core::apps::HttpServerOptions;
+use pingora_core::protocols::l4::stream::L4BufferSettings;
+use pingora_core::server::configuration::ServerConf;
+use pingora_core::server::{
+    Fds, ListenFds, RunArgs, Server, ShutdownSignal, ShutdownSignalWatch, ShutdownWatch,
+};
+use pingora_core::services::Service;
+use pingora_proxy::ProxyServiceBuilder;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::clock::Clock;
+use crate::descriptor_cache::budget::DescriptorBudget;
+use crate::edge::lane;
+use crate::edge::proxy::{Door, Proxy};
+use crate::fastcgi::session::Responder;
+use crate::settings::{self, Settings};
+use crate::snapshot::{LoadError, State};
+
+/// Why the server has not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}{hint}", hint = listen_hint(source))]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The user or group cannot be taken on.
+    #[error("cannot become user {user}: {source}")]
+    Privileges {
+        /// As it was written.
+        user: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The settings cannot be put in force.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// No thread could be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+}
+
+fn listen_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; another program listens there",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        _ => "",
+    }
+}
+
+/// Runs until it is told to stop. `file` is read again on SIGHUP.
+///
+/// # Errors
+/// It could not start; nothing listens then.
+pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> {
+    let descriptors = raise_descriptor_limit();
+    let listeners = bind(&settings)?;
+    give_up_privileges(&settings)?;
+
+    let slots = fastcgi_slots(&settings);
+    let budget = DescriptorBudget::from_limit(descriptors, slots);
+    let mut settings = settings;
+    settings.cache.descriptors.get_or_insert(budget.cached);
+    let workers = settings.workers.unwrap_or_else(processors);
+    let addresses: Vec<String> = settings.listen.iter().map(|listen| listen.address.to_string()).collect();
+    let state = State::start(settings, Clock::system(), budget.connections)?;
+    start_timer(&state).map_err(StartError::Thread)?;
+
+    let mut server = Server::new_with_opt_and_conf(None, pingora_conf(workers));
+    server.bootstrap();
+    server.add_service(listening(&state, &server.configuration, &addresses, listeners));
+    for address in &addresses {
+        tracing::info!("listening on http://{address}");
+    }
+    server.run(RunArgs {
+        shutdown_signal: Box::new(Signals {
+            state: state.clone(),
+            file,
+            cached_descriptors: budget.cached,
+        }),
+    });
+    finish(&state);
+    Ok(())
+}
+
+/// Sockets that are listening, by the address as it was written.
+struct Bound(ListenFds);
+
+fn bind(settings: &Settings) -> Result<Bound, StartError> {
+    let mut fds = Fds::new();
+    for listen in &settings.listen {
+        let failed = |source| StartError::Listen {
+            address: listen.address,
+            source,
+        };
+        let socket = bind_one(listen.address).map_err(failed)?;
+        fds.add(listen.address.to_string(), socket.into_raw_fd());
+    }
+    Ok(Bound(Arc::new(Mutex::new(fds))))
+}
+
+fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// The soft limit of open descriptors becomes the hard one; returns it.
+fn raise_descriptor_limit() -> u64 {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return 1024;
+    };
+    match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+        Ok(()) => hard,
+        Err(_) => soft,
+    }
+}
+
+fn give_up_privileges(settings: &Settings) -> Result<(), StartError> {
+    use nix::unistd::{Group, User, initgroups, setgid, setuid};
+    let Some(name) = &settings.user else {
+        return Ok(());
+    };
+    let failed = |source: io::Error| StartError::Privileges {
+        user: name.clone(),
+        source,
+    };
+    let missing = || failed(io::ErrorKind::NotFound.into());
+    let user = User::from_name(name)
+        .map_err(|error| failed(error.into()))?
+        .ok_or_else(missing)?;
+    let group = match &settings.group {
+        None => user.gid,
+        Some(group) => {
+            Group::from_name(group)
+                .map_err(|error| failed(error.into()))?
+                .ok_or_else(missing)?
+                .gid
+        }
+    };
+    if nix::unistd::geteuid() == user.uid && nix::unistd::getegid() == group {
+        return Ok(());
+    }
+    let name = std::ffi::CString::new(user.name.as_bytes())
+        .map_err(|_| missing())?;
+    initgroups(&name, group).map_err(|error| failed(error.into()))?;
+    setgid(group).map_err(|error| failed(error.into()))?;
+    setuid(user.uid).map_err(|error| failed(error.into()))
+}
+
+fn fastcgi_slots(settings: &Settings) -> usize {
+    use crate::fastcgi::{MaxChildren, pool_file};
+    use crate::site::Backend;
+    let slots = settings.sites.iter().map(|site| match &site.backend {
+        Backend::Php(php) => match php.max_children {
+            MaxChildren::Limit(limit) => limit,
+            MaxChildren::Auto => pool_file::max_children(&php.address).unwrap_or(UNKNOWN_SLOTS),
+        },
+        Backend::None | Backend::Origin(_) => 0,
+    });
+    slots.sum()
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn pingora_conf(workers: usize) -> ServerConf {
+    ServerConf {
+        threads: workers,
+        // Draining is done before Pingora is told to stop: there is nothing left to wait for.
+        grace_period_seconds: Some(0),
+        graceful_shutdown_timeout_seconds: Some(0),
+        ..ServerConf::default()
+    }
+}
+
+/// The service that listens, following our order to stop instead of Pingora's.
+fn listening(
+    state: &Arc<State>,
+    conf: &Arc<ServerConf>,
+    addresses: &[String],
+    bound: Bound,
+) -> Listening<impl Service + use<>> {
+    let lane_state = state.clone();
+    let on_connection = move |door: Arc<Door>, stream, stop: &ShutdownWatch| {
+        let serving = lane::serve(lane_state.clone(), door, stream, stop.clone());
+        let done: futures::future::BoxFuture<'static, Option<pingora_core::protocols::Stream>> =
+            Box::pin(async move {
+                serving.await;
+                None
+            });
+        done
+    };
+    let mut options = HttpServerOptions::default();
+    options.force_custom = true;
+    let mut service = ProxyServiceBuilder::new(conf, Proxy::new(state.clone()))
+        .name("http")
+        .custom(Responder, Arc::new(on_connection))
+        .server_options(options)
+        .build();
+    for address in addresses {
+        service.add_listener(
+            ListenerConfig::tcp(address.clone()).l4_buffer(L4BufferSettings::unbuffered()),
+        );
+    }
+    Listening {
+        service,
+        fds: bound.0,
+        stop: state.lifecycle.order(),
+    }
+}
+
+struct Listening<S> {
+    service: S,
+    fds: ListenFds,
+    stop: ShutdownWatch,
+}
+
+#[async_trait]
+impl<S: Service> Service for Listening<S> {
+    async fn start_service(&mut self, _: Option<ListenFds>, _: ShutdownWatch, per_fd: usize) {
+        self.service
+            .start_service(Some(self.fds.clone()), self.stop.clone(), per_fd)
+            .await;
+    }
+
+    fn name(&self) -> &str {
+        self.service.name()
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.service.threads()
+    }
+}
+
+/// Once a second, on a thread of its own as it may touch slow disks: inactive entries go, roots are looked at again.
+fn start_timer(state: &Arc<State>) -> io::Result<()> {
+    let cache = Arc::downgrade(&state.cache);
+    std::thread::Builder::new()
+        .name("cache timer".into())
+        .spawn(move || {
+            while let Some(cache) = cache.upgrade() {
+                cache.tick();
+                drop(cache);
+                std::thread::sleep(TICK);
+            }
+        })
+        .map(|_| ())
+}
+
+struct Signals {
+    state: Arc<State>,
+    file: Option<PathBuf>,
+    cached_descriptors: usize,
+}
+
+#[async_trait]
+impl ShutdownSignalWatch for Signals {
+    /// Reloads on SIGHUP, opens the access log again on SIGUSR1; returns when everything in flight has ended after SIGTERM or SIGINT, or at the second of them.
+    async fn recv(&self) -> ShutdownSignal {
+        let (Ok(mut hangup), Ok(mut rotated), Ok(mut terminate), Ok(mut interrupt)) = (
+            signal(SignalKind::hangup()),
+            signal(SignalKind::user_defined1()),
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+        ) else {
+            tracing::error!("signals cannot be heard");
+            return ShutdownSignal::FastShutdown;
+        };
+        loop {
+            tokio::select! {
+                _ = hangup.recv() => self.reload().await,
+                _ = rotated.recv() => self.state.snapshot.load().access_log.reopen(),
+                () = either(&mut terminate, &mut interrupt) => break,
+            }
+        }
+        let patience = self.state.snapshot.load().limits.drain;
+        tracing::info!(connections = self.state.lifecycle.connections(), "stopping");
+        tokio::select! {
+            left = self.state.lifecycle.drain(patience) => {
+                if left > 0 {
+                    tracing::warn!(connections = left, "stopped with requests still under way");
+                }
+            }
+            () = either(&mut terminate, &mut interrupt) => {
+                tracing::warn!("stopped at once by a second signal");
+            }
+        }
+        ShutdownSignal::FastShutdown
+    }
+}
+
+impl Signals {
+    async fn reload(&self) {
+        let Some(file) = self.file.clone() else {
+            tracing::warn!("nothing to reload: there is no settings file");
+            return;
+        };
+        let state = self.state.clone();
+        let cached = self.cached_descriptors;
+        let reloaded = tokio::task::spawn_blocking(move || {
+            let mut settings = settings::load(&file).map_err(|mistakes| {
+                let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+                lines.join("; ")
+            })?;
+            settings.cache.descriptors.get_or_insert(cached);
+            say_what_needs_a_restart(&state.snapshot.load().settings, &settings);
+            state.reload(settings).map_err(|error| error.to_string())
+        });
+        match reloaded.await {
+            Ok(Ok(())) => tracing::info!("reloaded"),
+            Ok(Err(why)) => tracing::error!("not reloaded, the old settings stay in force: {why}"),
+            Err(_) => tracing::error!("not reloaded, the old settings stay in force"),
+        }
+    }
+}
+
+fn say_what_needs_a_restart(before: &Settings, after: &Settings) {
+    let changed = [
+        ("listen", before.listen != after.listen),
+        ("workers", before.workers != after.workers),
+        ("user", before.user != after.user),
+        ("group", before.group != after.group),
+    ];
+    for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
+        tracing::warn!("{key}: the change takes a restart, the old value stays in force");
+    }
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+/// The last words: what the cache has done, and every access log line out.
+fn finish(state: &State) {
+    tracing::info!(counters = %state.cache.counters().snapshot(), "stopped");
+    if !state.snapshot.load().access_log.flush(LOG_PATIENCE) {
+        tracing::warn!("access log lines were lost: their writer did not keep up");
+    }
+}
+
+/// The kernel cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 65_535;
+const TICK: Duration = Duration::from_secs(1);
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
+/// Descriptors set aside for a responder whose number of children is not known.
+const UNKNOWN_SLOTS: usize = 64;

@@ -1,0 +1,96 @@
+//! `listen`: the addresses connections are accepted on.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use serde_yaml::Value;
+
+use super::mistake::{Wrong, quoted};
+use super::report::Report;
+use super::scalar;
+use super::section::{Keys, Node, Section};
+
+/// One address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The IP address and port. Port 0 lets the kernel choose.
+    pub address: SocketAddr,
+}
+
+/// The addresses of `listen`: one, or a list; each a text or a mapping with `address`.
+pub fn read(top: &Section<'_, '_>, report: &Report) -> Vec<Listen> {
+    let Some(node) = top.node("listen") else {
+        return vec![Listen { address: DEFAULT }];
+    };
+    let nodes = match node.value {
+        Value::Sequence(items) if items.is_empty() => {
+            let message = "the list is empty";
+            report.value(
+                &node.path,
+                Wrong::new(message, "expected e.g. [\"0.0.0.0:80\"]"),
+            );
+            return Vec::new();
+        }
+        Value::Sequence(items) => super::section::list_items(items, &node.path),
+        _ => vec![node],
+    };
+    let mut listen: Vec<Listen> = Vec::new();
+    for node in &nodes {
+        let Some((address, path)) = read_one(node, report) else {
+            continue;
+        };
+        let kernel_chooses = address.port() == 0;
+        if !kernel_chooses && listen.iter().any(|other| other.address == address) {
+            let message = format!("{address} is listed twice");
+            report.value(&path, Wrong::new(message, "expected each address once"));
+            continue;
+        }
+        listen.push(Listen { address });
+    }
+    listen
+}
+
+/// An address to listen on as a user writes it, e.g. `0.0.0.0:80` or `[::]:80`.
+pub fn address(text: &str) -> Result<SocketAddr, Wrong> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let port = text
+        .strip_prefix("*:")
+        .or_else(|| text.strip_prefix(':'))
+        .unwrap_or(text);
+    let expected = if port.parse::<u16>().is_ok() {
+        format!("expected \"0.0.0.0:{port}\", or \"[::]:{port}\" for IPv6")
+    } else if let Some(port) = text.strip_prefix("localhost:") {
+        format!("expected \"127.0.0.1:{port}\"")
+    } else {
+        "expected an IP address and a port, e.g. \"0.0.0.0:80\", \"[::]:80\"".to_owned()
+    };
+    Err(Wrong::new(
+        format!("{} is not an address to listen on", quoted(text)),
+        expected,
+    ))
+}
+
+fn read_one(node: &Node<'_>, report: &Report) -> Option<(SocketAddr, String)> {
+    let node = if node.value.is_mapping() {
+        let section = Section::open(node, &KEYS, report)?;
+        section.required("address", "expected e.g. address: \"0.0.0.0:80\"")?
+    } else {
+        node.clone()
+    };
+    let address = match node.value {
+        Value::Number(port) => address(&port.to_string()),
+        value => scalar::text(value).and_then(address),
+    };
+    report
+        .accept(&node.path, address)
+        .map(|address| (address, node.path))
+}
+
+/// The keys of this part.
+pub const KEYS: Keys = Keys {
+    known: &["address"],
+    later: &["tls", "http2", "proxy_protocol", "redirect"],
+};
+
+const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 80);

@@ -1,0 +1,262 @@
+//! `sites[]`: one document root, what answers for what is not in it, and its rules.
+
+use std::path::{Path, PathBuf};
+
+use serde_yaml::Value;
+
+use crate::descriptor_cache::{LinkPolicy, LinkTargets, Symlinks};
+use crate::site::settings::{
+    Backend, EtagMode, Htaccess, MissingAssets, MissingPhp, Multisite, Preset, SiteSettings,
+};
+
+use super::hosts::Taken;
+use super::limits::MAX_BODY;
+use super::machine::Checks;
+use super::mistake::{Wrong, quoted};
+use super::report::Report;
+use super::section::{Keys, Node, Section, list_items};
+use super::{origin, php, rules, scalar};
+
+/// All sites; there must be one.
+pub fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Vec<SiteSettings> {
+    let expected = "expected e.g. sites: [{root: /var/www/wordpress, php: \"127.0.0.1:9000\"}]";
+    let Some(node) = top.required("sites", expected) else {
+        return Vec::new();
+    };
+    let items = match node.value {
+        Value::Sequence(items) if !items.is_empty() => list_items(items, &node.path),
+        other => {
+            let message = match other {
+                Value::Sequence(_) => "the list is empty".to_owned(),
+                other => format!("{} is not a list", scalar::shown(other)),
+            };
+            report.value(&node.path, Wrong::new(message, expected));
+            return Vec::new();
+        }
+    };
+    let mut taken = Taken::default();
+    items
+        .iter()
+        .filter_map(|node| read_one(node, &mut taken, report, checks))
+        .collect()
+}
+
+fn read_one(
+    node: &Node<'_>,
+    taken: &mut Taken,
+    report: &Report,
+    checks: Checks,
+) -> Option<SiteSettings> {
+    let site = Section::open(node, &KEYS, report)?;
+    let hosts = taken.read(&site, "hosts", report);
+    let aliases = taken.read(&site, "aliases", report);
+    if site.node("hosts").is_none() {
+        taken.any_host(&node.path, report);
+        if site.node("aliases").is_some() {
+            let message = "aliases without hosts: the site answers to any host already";
+            report.key(
+                &site.path("aliases"),
+                Wrong::new(message, "expected hosts too"),
+            );
+        }
+    }
+    let root = site
+        .required("root", "expected e.g. root: /var/www/wordpress")
+        .and_then(|node| report.accept(&node.path, directory(node.value, checks)))
+        .unwrap_or_default();
+    let preset = site.choice("preset", Preset::Wordpress, PRESETS);
+    let default = SiteSettings::new(root, preset);
+    let content_dir = site
+        .texts("content_dir", segment)
+        .unwrap_or(default.content_dir);
+    let paths = |key| site.texts(key, rules::pattern).unwrap_or_default();
+    Some(SiteSettings {
+        hosts,
+        aliases,
+        root: default.root,
+        preset,
+        backend: backend(&site, preset, &node.path, report),
+        etag: site.choice("etag", default.etag, ETAGS),
+        links: LinkPolicy {
+            symlinks: site.choice("symlinks", default.links.symlinks, SYMLINKS),
+            targets: link_targets(&site, &content_dir, report, checks),
+        },
+        content_dir,
+        htaccess: site.choice("htaccess", default.htaccess, HTACCESS),
+        deny: paths("deny"),
+        no_php: paths("no_php"),
+        missing_php: site.choice("missing_php", default.missing_php, MISSING_PHP),
+        missing_assets: site.choice("missing_assets", default.missing_assets, MISSING_ASSETS),
+        missing_assets_php: paths("missing_assets_php"),
+        multisite: site.choice("multisite", default.multisite, MULTISITE),
+        cache_control: rules::cache_control(&site, report),
+        headers: rules::headers(&site, report),
+        max_body: site.read("max_body", |value| scalar::size(value, MAX_BODY)),
+        client_ip_header: site.read("client_ip_header", |value| {
+            scalar::text(value).and_then(rules::field_name)
+        }),
+    })
+}
+
+/// What answers for everything that is no static file.
+fn backend(site: &Section<'_, '_>, preset: Preset, path: &str, report: &Report) -> Backend {
+    match (site.node("php"), site.node("origin")) {
+        (Some(php), Some(origin)) => {
+            let message = "php and origin exclude each other";
+            report.key(&origin.path, Wrong::new(message, "keep one of them"));
+            // Both are still checked.
+            origin::read(&origin, report);
+            php::read(&php, report).map_or(Backend::None, Backend::Php)
+        }
+        (Some(php), None) => {
+            if preset == Preset::Static {
+                let message = "the preset static runs no PHP";
+                let expected = "expected preset: wordpress or php, or no php";
+                report.key(&php.path, Wrong::new(message, expected));
+            }
+            php::read(&php, report).map_or(Backend::None, Backend::Php)
+        }
+        (None, Some(node)) => origin::read(&node, report).map_or(Backend::None, Backend::Origin),
+        (None, None) => {
+            if preset != Preset::Static {
+                let message = "neither php nor origin is given, and the preset needs one";
+                let expected = "expected e.g. php: \"unix:/run/php/php8.2-fpm.sock\", \
+                                or preset: static";
+                report.value(path, Wrong::new(message, expected));
+            }
+            Backend::None
+        }
+    }
+}
+
+fn link_targets(
+    site: &Section<'_, '_>,
+    content_dirs: &[String],
+    report: &Report,
+    checks: Checks,
+) -> LinkTargets {
+    let auto = || LinkTargets::Auto {
+        content_dirs: content_dirs.to_vec(),
+    };
+    let Some(node) = site.node("link_targets") else {
+        return auto();
+    };
+    let Value::Sequence(items) = node.value else {
+        report.accept(
+            &node.path,
+            scalar::choice(node.value, &[("auto", ())]).map_err(|wrong| Wrong {
+                expected: "expected auto, or a list of directories".to_owned(),
+                ..wrong
+            }),
+        );
+        return auto();
+    };
+    let target = |node: &Node<'_>| report.accept(&node.path, directory(node.value, checks));
+    LinkTargets::Listed(
+        list_items(items, &node.path)
+            .iter()
+            .filter_map(target)
+            .collect(),
+    )
+}
+
+/// An absolute directory below `/`.
+fn directory(value: &Value, checks: Checks) -> Result<PathBuf, Wrong> {
+    let text = scalar::text(value)?;
+    let path = Path::new(text);
+    if !path.is_absolute() {
+        let message = format!("{} is not an absolute path", quoted(text));
+        return Err(Wrong::new(message, "expected a path that begins with /"));
+    }
+    if path.parent().is_none() {
+        let message = "/ is the whole machine";
+        return Err(Wrong::new(message, "expected the directory of the site"));
+    }
+    checks.directory(path)?;
+    Ok(path.to_owned())
+}
+
+/// One segment of a path.
+fn segment(text: &str) -> Result<String, Wrong> {
+    let text = text.trim_matches('/');
+    if text.is_empty() || matches!(text, "." | "..") || text.contains(['/', '\\']) {
+        let message = format!("{} is not the name of a folder", quoted(text));
+        return Err(Wrong::new(message, "expected e.g. [wp-content, app]"));
+    }
+    Ok(text.to_owned())
+}
+
+const PRESETS: &[(&str, Preset)] = &[
+    ("wordpress", Preset::Wordpress),
+    ("php", Preset::Php),
+    ("static", Preset::Static),
+];
+
+const ETAGS: &[(&str, EtagMode)] = &[
+    ("mtime", EtagMode::Mtime),
+    ("content", EtagMode::Content),
+    ("nginx", EtagMode::Nginx),
+];
+
+const SYMLINKS: &[(&str, Symlinks)] = &[
+    ("beneath", Symlinks::Beneath),
+    ("follow", Symlinks::Follow),
+    ("off", Symlinks::Off),
+];
+
+const HTACCESS: &[(&str, Htaccess)] = &[("deny", Htaccess::Deny), ("ignore", Htaccess::Ignore)];
+
+const MISSING_PHP: &[(&str, MissingPhp)] = &[
+    ("not_found", MissingPhp::NotFound),
+    ("wordpress", MissingPhp::Wordpress),
+];
+
+const MISSING_ASSETS: &[(&str, MissingAssets)] = &[
+    ("not_found", MissingAssets::NotFound),
+    ("php", MissingAssets::Php),
+];
+
+const MULTISITE: &[(&str, Multisite)] = &[
+    ("off", Multisite::Off),
+    ("subdirectory", Multisite::Subdirectory),
+    ("subdomain", Multisite::Subdomain),
+];
+
+/// The keys of this part.
+pub const KEYS: Keys = Keys {
+    known: &[
+        "hosts",
+        "aliases",
+        "root",
+        "preset",
+        "php",
+        "origin",
+        "etag",
+        "symlinks",
+        "link_targets",
+        "content_dir",
+        "htaccess",
+        "deny",
+        "no_php",
+        "missing_php",
+        "missing_assets",
+        "missing_assets_php",
+        "multisite",
+        "cache_control",
+        "headers",
+        "max_body",
+        "client_ip_header",
+    ],
+    later: &[
+        "redirect_hosts",
+        "redirects",
+        "auth",
+        "health",
+        "precompressed",
+        "compression",
+        "warm",
+        "sendfile",
+        "page_cache",
+        "rate_limits",
+    ],
+};

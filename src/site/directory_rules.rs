@@ -1,0 +1,225 @@
+//! The access rules of the folders above a file, read from their `.htaccess` through the descriptor cache.
+//!
+//! What was read is kept per folder for a short while, as the chain of all rules from the root down, so that a request
+//! costs one look into a table however deep its folder lies. Then the files are asked for again in the descriptor
+//! cache, which knows by itself when to look at the tree. A `.htaccess` that cannot be read denies what lies below it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use lru::LruCache;
+use parking_lot::RwLock;
+
+use crate::clock::UnixTime;
+use crate::descriptor_cache::{DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Source, Want};
+use crate::request::tree_path::TreePath;
+use crate::site::htaccess::{self, Rules, Verdict};
+
+/// The folders' own access rules of one site.
+#[derive(Debug)]
+pub struct DirectoryRules {
+    cache: Arc<DescriptorCache>,
+    hashing: RandomState,
+    shards: Box<[RwLock<Shard>]>,
+}
+
+impl DirectoryRules {
+    /// Nothing is known at first.
+    #[must_use]
+    pub fn new(cache: Arc<DescriptorCache>) -> DirectoryRules {
+        let shard = || {
+            RwLock::new(Shard {
+                generation: 0,
+                folders: LruCache::new(FOLDERS_PER_SHARD),
+            })
+        };
+        DirectoryRules {
+            cache,
+            hashing: RandomState::new(),
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+        }
+    }
+
+    /// Whether the folders above this file, which exists, let everybody have it.
+    ///
+    /// # Errors
+    /// The tree cannot be asked at the moment; anything else that hides a `.htaccess` denies.
+    pub async fn allow(
+        &self,
+        root: &Arc<RootGeneration>,
+        file: TreePath<'_>,
+        now: UnixTime,
+    ) -> Result<bool, LookupError> {
+        let folder = file.parent().unwrap_or(TreePath::ROOT).as_bytes();
+        let chain = match self.known(root.id(), folder, now) {
+            Some(known) => known.chain,
+            None => self.look(root, folder, now).await?,
+        };
+        Ok(chain.is_none_or(|chain| chain.allows(file.file_name())))
+    }
+
+    fn known(&self, generation: u64, folder: &[u8], now: UnixTime) -> Option<Known> {
+        let shard = self.shard(folder).read();
+        let known = shard.folders.peek(folder).filter(|_| shard.generation == generation)?;
+        let age = now.nanos_since(known.looked);
+        (0..VALID_NANOS).contains(&age).then(|| known.clone())
+    }
+
+    /// Walks from the root down to the folder.
+    async fn look(
+        &self,
+        root: &Arc<RootGeneration>,
+        folder: &[u8],
+        now: UnixTime,
+    ) -> Result<Option<Arc<Chain>>, LookupError> {
+        let mut chain = None;
+        let mut looked = now;
+        for end in folder_ends(folder) {
+            let folder = folder.get(..end).unwrap_or_default();
+            if let Some(known) = self.known(root.id(), folder, now) {
+                (chain, looked) = (known.chain, known.looked);
+                continue;
+            }
+            let own = self.own(root, folder).await?;
+            chain = extended(chain, own.as_ref());
+            // As old as the oldest look in it, so that no chain of chains outlives its time.
+            self.keep(root.id(), folder, Known { own, chain: chain.clone(), looked });
+        }
+        Ok(chain)
+    }
+
+    /// The folder's own rules.
+    async fn own(&self, root: &Arc<RootGeneration>, folder: &[u8]) -> Result<Option<Own>, LookupError> {
+        let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
+        let path = [folder, separator, FILE_NAME].concat();
+        let Some(path) = TreePath::new(&path) else {
+            return Ok(Some(Own::unreadable()));
+        };
+        let found = match self.cache.lookup(root, path, Want::Content).await {
+            Ok(looked) => looked.found,
+            Err(LookupError::Unavailable) => return Err(LookupError::Unavailable),
+            Err(_) => return Ok(Some(Own::unreadable())),
+        };
+        match found {
+            Found::Missing => Ok(None),
+            Found::Directory => Ok(Some(Own::unreadable())),
+            Found::File(file) => Ok(Some(self.parsed(root.id(), folder, &file).await)),
+        }
+    }
+
+    /// Parses the file, unless that was done of this very state of it.
+    async fn parsed(&self, generation: u64, folder: &[u8], file: &FileFound) -> Own {
+        if let Some(own) = self.kept(generation, folder)
+            && let Some(entry) = &own.entry
+            && Arc::ptr_eq(entry, &file.entry)
+            && !entry.racy
+        {
+            return own;
+        }
+        let rules = match content(file).await {
+            Some(text) => Rules::parse(&text),
+            None => Rules::deny_all(),
+        };
+        Own {
+            entry: Some(file.entry.clone()),
+            rules: Arc::new(rules),
+        }
+    }
+
+    fn kept(&self, generation: u64, folder: &[u8]) -> Option<Own> {
+        let shard = self.shard(folder).read();
+        let known = shard.folders.peek(folder).filter(|_| shard.generation == generation)?;
+        known.own.clone()
+    }
+
+    fn keep(&self, generation: u64, folder: &[u8], known: Known) {
+        let mut shard = self.shard(folder).write();
+        if shard.generation != generation {
+            shard.folders.clear();
+            shard.generation = generation;
+        }
+        shard.folders.put(folder.into(), known);
+    }
+
+    fn shard(&self, folder: &[u8]) -> &RwLock<Shard> {
+        let hash = usize::try_from(self.hashing.hash_one(folder) % SHARDS as u64).unwrap_or(0);
+        self.shards.get(hash).expect("invariant: the hash is taken modulo the number of shards")
+    }
+}
+
+#[derive(Debug)]
+struct Shard {
+    /// The generation of the root that the folders belong to.
+    generation: u64,
+    folders: LruCache<Box<[u8]>, Known>,
+}
+
+/// What is known of one folder.
+#[derive(Debug, Clone)]
+struct Known {
+    own: Option<Own>,
+    /// None: neither the folder nor one above it has any rule.
+    chain: Option<Arc<Chain>>,
+    looked: UnixTime,
+}
+
+/// The rules of one `.htaccess`.
+#[derive(Debug, Clone)]
+struct Own {
+    /// The state of the file they were read from.
+    entry: Option<Arc<FileEntry>>,
+    rules: Arc<Rules>,
+}
+
+impl Own {
+    fn unreadable() -> Own {
+        Own {
+            entry: None,
+            rules: Arc::new(Rules::deny_all()),
+        }
+    }
+}
+
+/// All rules that count in a folder, the root's first.
+#[derive(Debug)]
+struct Chain(Vec<Arc<Rules>>);
+
+impl Chain {
+    fn allows(&self, file_name: &[u8]) -> bool {
+        htaccess::evaluate(self.0.iter().map(|rules| &**rules), file_name) != Verdict::Denied
+    }
+}
+
+fn extended(above: Option<Arc<Chain>>, own: Option<&Own>) -> Option<Arc<Chain>> {
+    let Some(own) = own.filter(|own| !own.rules.is_empty()) else {
+        return above;
+    };
+    let mut rules = above.map(|chain| chain.0.clone()).unwrap_or_default();
+    rules.push(own.rules.clone());
+    Some(Arc::new(Chain(rules)))
+}
+
+/// The whole text; None when it is too long or cannot be read.
+async fn content(file: &FileFound) -> Option<bytes::Bytes> {
+    let size = usize::try_from(file.entry.size()).ok().filter(|&size| size <= LONGEST)?;
+    match &file.source {
+        Source::Memory(bytes) => Some(bytes.clone()),
+        Source::Descriptor(open) => open.read_at(0, size).await.ok().filter(|bytes| bytes.len() == size),
+        Source::None => None,
+    }
+}
+
+/// The lengths of the prefixes of a path that are folders: the root, and each of its segments.
+fn folder_ends(folder: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let whole = (!folder.is_empty()).then_some(folder.len());
+    std::iter::once(0).chain(memchr::memchr_iter(b'/', folder)).chain(whole)
+}
+
+const FILE_NAME: &[u8] = b".htaccess";
+/// Bytes of a `.htaccess` that are read; a longer one denies.
+const LONGEST: usize = 64 * 1024;
+/// How long a chain is used before the files are asked for again: as long as a missing file is by default.
+const VALID_NANOS: i128 = 2_000_000_000;
+const SHARDS: usize = 16;
+const FOLDERS_PER_SHARD: NonZeroUsize = NonZeroUsize::new(512).expect("invariant: not zero");

@@ -1,0 +1,48 @@
+//! The static site: a request head in, a decision out. It knows nothing of sockets.
+//!
+//! The files in the order in which a request meets them:
+//!
+//! | file | what it answers |
+//! |---|---|
+//! | [`settings`] | what is one site told? |
+//! | [`hosts`] | which site is meant? |
+//! | [`static_site`] | the whole decision, top to bottom |
+//! | [`decision`] | what goes in and what comes out |
+//! | [`access`] | is the path refused to everybody, may PHP run there? |
+//! | [`pattern`] | does a pattern of the settings mean this path? |
+//! | [`php_source`] | is a name PHP source? |
+//! | [`wordpress`] | what is known of every WordPress tree? |
+//! | [`route`] | what is the path: file, script, folder, page, nothing? |
+//! | [`htaccess`], [`directory_rules`] | do the folders' own rules deny it? |
+//! | [`media_type`], [`validator`], [`cache_control`] | what goes into a file's head? |
+//! | [`representation`] | the prepared heads of a file |
+//! | [`conditional`], [`partial`] | whole, 304, 412, 206 or 416? |
+//! | [`response`] | the answer itself, and those without a file |
+//! | [`accel`] | a file named by PHP (X-Accel-Redirect, X-Sendfile) |
+
+pub mod accel;
+pub mod access;
+pub mod cache_control;
+pub mod conditional;
+pub mod decision;
+pub mod directory_rules;
+pub mod hosts;
+pub mod htaccess;
+pub mod media_type;
+pub mod partial;
+pub mod pattern;
+pub mod php_source;
+pub mod representation;
+pub mod response;
+pub mod route;
+pub mod settings;
+pub mod static_site;
+pub mod validator;
+pub mod wordpress;
+
+pub use accel::AccelTarget;
+pub use decision::{Decision, Request, Script};
+pub use hosts::Sites;
+pub use response::{Answer, Body, FileSpan, Part, local_answer};
+pub use settings::{Backend, Preset, SiteError, SiteSettings};
+pub use static_site::StaticSite;

@@ -1,0 +1,333 @@
+//! What a path is: a file, a script, a folder, the application's page, or nothing.
+//!
+//! One path, decoded once, decides everything. The order is that of DESIGN section 7: refused paths, PHP by its exact
+//! suffix (with PATH_INFO only behind a script that exists), files, folders and their index, and what is left.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::descriptor_cache::{DescriptorCache, FileFound, Found, LookupError, Outcome, RootGeneration, Want};
+use crate::request::target::Target;
+use crate::request::tree_path::TreePath;
+use crate::site::access::Access;
+use crate::site::pattern::{Pattern, PatternError};
+use crate::site::response;
+use crate::site::settings::{Backend, MissingAssets, MissingPhp, Multisite, Preset, SiteSettings};
+use crate::site::{php_source, wordpress};
+
+/// What a path is.
+#[derive(Debug)]
+pub enum Resource<'t> {
+    /// A static file, at this path below the root.
+    File {
+        /// The path; borrowed unless it is a folder's index.
+        path: Cow<'t, [u8]>,
+        /// The file.
+        found: FileFound,
+        /// What the cache had to do.
+        outcome: Outcome,
+    },
+    /// A script.
+    Script(ScriptPath),
+    /// A page of the application, made by `/index.php`.
+    FrontController,
+    /// A folder named without its slash.
+    Folder,
+    /// Nothing.
+    Missing(Option<Outcome>),
+    /// Nobody may have it, whether or not it exists.
+    Refused,
+}
+
+/// A script and what it is called with.
+#[derive(Debug)]
+pub struct ScriptPath {
+    /// Its path below the root, without a leading slash.
+    pub path: Vec<u8>,
+    /// What follows it in the request's path; empty: nothing.
+    pub path_info: Vec<u8>,
+    /// The query, where it is not the request's own.
+    pub query: Option<Vec<u8>>,
+}
+
+/// The routing rules of one site.
+#[derive(Debug)]
+pub struct Router {
+    cache: Arc<DescriptorCache>,
+    access: Access,
+    preset: Preset,
+    php: Php,
+    multisite: Multisite,
+    missing_php: MissingPhp,
+    missing_assets: MissingAssets,
+    missing_assets_php: Vec<Pattern>,
+}
+
+/// Where PHP runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Php {
+    /// Named to PHP-FPM by us: a script must exist.
+    Here,
+    /// Behind the HTTP origin, which knows its scripts.
+    Origin,
+    /// Nowhere.
+    Nowhere,
+}
+
+impl Router {
+    /// The rules of a site.
+    ///
+    /// # Errors
+    /// A pattern that cannot be used.
+    pub fn new(settings: &SiteSettings, cache: Arc<DescriptorCache>) -> Result<Router, PatternError> {
+        Ok(Router {
+            cache,
+            access: Access::new(settings)?,
+            preset: settings.preset,
+            php: match settings.backend {
+                Backend::None => Php::Nowhere,
+                Backend::Php(_) => Php::Here,
+                Backend::Origin(_) => Php::Origin,
+            },
+            multisite: settings.multisite,
+            missing_php: settings.missing_php,
+            missing_assets: settings.missing_assets,
+            missing_assets_php: settings.missing_assets_php.iter().map(|p| Pattern::parse(p)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What the target is in this generation of the root.
+    ///
+    /// # Errors
+    /// The tree could not be asked, or refused.
+    pub async fn locate<'t>(
+        &self,
+        root: &Arc<RootGeneration>,
+        target: &'t Target<'t>,
+    ) -> Result<Resource<'t>, LookupError> {
+        if self.access.denies(&target.path) {
+            return Ok(Resource::Refused);
+        }
+        let Some(asked) = target.tree_path() else {
+            return self.unnamable(root, &target.path).await;
+        };
+        let path = self.of_network(root, asked).await?;
+        if path != asked && self.access.denies(path.as_bytes()) {
+            return Ok(Resource::Refused);
+        }
+        let place = Place {
+            path,
+            names_folder: target.trailing_slash(),
+        };
+        if self.preset != Preset::Static {
+            if let Some(resource) = self.script(root, &place).await? {
+                return Ok(resource);
+            }
+        }
+        if php_source::is_source(path.file_name()) {
+            return Ok(Resource::Refused);
+        }
+        self.file(root, place).await
+    }
+
+    /// A path that no file of the tree can have, since a segment of it holds a separator.
+    async fn unnamable<'t>(&self, root: &Arc<RootGeneration>, path: &[u8]) -> Result<Resource<'t>, LookupError> {
+        let name = path.rsplit(|b| matches!(b, b'/' | b'\\')).find(|name| !name.is_empty()).unwrap_or_default();
+        if php_source::is_source(name) {
+            return Ok(Resource::Refused);
+        }
+        self.nothing(root, path.strip_prefix(b"/").unwrap_or(path), None).await
+    }
+
+    /// The path in a network's tree, where the first segment names one of its sites.
+    async fn of_network<'t>(
+        &self,
+        root: &Arc<RootGeneration>,
+        path: TreePath<'t>,
+    ) -> Result<TreePath<'t>, LookupError> {
+        if self.multisite != Multisite::Subdirectory {
+            return Ok(path);
+        }
+        let Some(shared) = wordpress::without_site(path.as_bytes()).and_then(TreePath::new) else {
+            return Ok(path);
+        };
+        if self.cannot_exist(root, path).await {
+            return Ok(shared);
+        }
+        match self.cache.lookup(root, path, Want::Script).await?.found {
+            Found::Missing => Ok(shared),
+            Found::File(_) | Found::Directory => Ok(path),
+        }
+    }
+
+    /// PHP by its exact suffix. None: no segment has it, or only folders do.
+    async fn script<'t>(
+        &self,
+        root: &Arc<RootGeneration>,
+        place: &Place<'t>,
+    ) -> Result<Option<Resource<'t>>, LookupError> {
+        let whole = place.path.as_bytes();
+        for end in php_source::script_ends(whole) {
+            let Some((Some(script), rest)) = whole.split_at_checked(end).map(|(s, rest)| (TreePath::new(s), rest)) else {
+                continue;
+            };
+            if !self.access.php_runs(script.as_bytes()) || self.access.denies(script.as_bytes()) {
+                return Ok(Some(Resource::Refused));
+            }
+            if self.php == Php::Here || !rest.is_empty() {
+                let looked = self.look(root, script, Want::Script).await?;
+                match looked.map_or((Found::Missing, None), |(found, outcome)| (found, Some(outcome))) {
+                    (Found::File(_), _) => {}
+                    (Found::Directory, _) if !rest.is_empty() => continue,
+                    (Found::Directory, outcome) | (Found::Missing, outcome) => {
+                        return Ok(Some(self.missing_script(outcome)));
+                    }
+                }
+            }
+            let mut path_info = rest.to_vec();
+            if place.names_folder {
+                path_info.push(b'/');
+            }
+            return Ok(Some(Resource::Script(ScriptPath {
+                path: script.as_bytes().to_vec(),
+                path_info,
+                query: None,
+            })));
+        }
+        Ok(None)
+    }
+
+    fn missing_script<'t>(&self, outcome: Option<Outcome>) -> Resource<'t> {
+        match (self.preset, self.missing_php) {
+            (Preset::Wordpress, MissingPhp::Wordpress) => Resource::FrontController,
+            _ => Resource::Missing(outcome),
+        }
+    }
+
+    /// A file or a folder of the tree, or nothing.
+    async fn file<'t>(&self, root: &Arc<RootGeneration>, place: Place<'t>) -> Result<Resource<'t>, LookupError> {
+        let Place { path, names_folder } = place;
+        if path.is_root() {
+            return self.index(root, path).await;
+        }
+        match self.look(root, path, Want::Content).await? {
+            None => self.nothing(root, path.as_bytes(), None).await,
+            Some((Found::File(found), outcome)) if !names_folder => Ok(Resource::File {
+                path: Cow::Borrowed(path.as_bytes()),
+                found,
+                outcome,
+            }),
+            Some((Found::Directory, _)) if names_folder => self.index(root, path).await,
+            Some((Found::Directory, _)) => Ok(Resource::Folder),
+            // A file is no folder: `style.css/` is not `style.css`.
+            Some((Found::File(_) | Found::Missing, outcome)) => self.nothing(root, path.as_bytes(), Some(outcome)).await,
+        }
+    }
+
+    /// What a folder shows: `index.php`, then `index.html`.
+    async fn index<'t>(&self, root: &Arc<RootGeneration>, folder: TreePath<'t>) -> Result<Resource<'t>, LookupError> {
+        let script = joined(folder, b"index.php");
+        let runs = self.php != Php::Nowhere && self.access.php_runs(&script) && !self.access.denies(&script);
+        if runs
+            && let Some(path) = TreePath::new(&script)
+            && let Found::File(_) = self.cache.lookup(root, path, Want::Script).await?.found
+        {
+            return Ok(Resource::Script(ScriptPath {
+                path: script,
+                path_info: Vec::new(),
+                query: None,
+            }));
+        }
+        let page = joined(folder, b"index.html");
+        if let Some(path) = TreePath::new(&page).filter(|_| !self.access.denies(&page)) {
+            let looked = self.cache.lookup(root, path, Want::Content).await?;
+            if let Found::File(found) = looked.found {
+                return Ok(Resource::File {
+                    path: Cow::Owned(page),
+                    found,
+                    outcome: looked.outcome,
+                });
+            }
+        }
+        match self.preset {
+            Preset::Wordpress if self.access.layout().is_of_wordpress(folder.as_bytes()) => Ok(Resource::Missing(None)),
+            Preset::Wordpress => Ok(Resource::FrontController),
+            Preset::Php | Preset::Static => self.nothing(root, folder.as_bytes(), None).await,
+        }
+    }
+
+    /// What a path gets that is nothing in the tree.
+    async fn nothing<'t>(
+        &self,
+        root: &Arc<RootGeneration>,
+        path: &[u8],
+        outcome: Option<Outcome>,
+    ) -> Result<Resource<'t>, LookupError> {
+        match self.preset {
+            Preset::Static => Ok(Resource::Missing(outcome)),
+            Preset::Php => {
+                let index = TreePath::new(b"index.php").expect("invariant: a well-formed path");
+                let page = crate::site::media_type::extension(wordpress::file_name(path)).is_none()
+                    && self.php == Php::Here
+                    && matches!(self.cache.lookup(root, index, Want::Script).await?.found, Found::File(_));
+                Ok(if page { Resource::FrontController } else { Resource::Missing(outcome) })
+            }
+            Preset::Wordpress => Ok(self.nothing_of_wordpress(path, outcome)),
+        }
+    }
+
+    fn nothing_of_wordpress<'t>(&self, path: &[u8], outcome: Option<Outcome>) -> Resource<'t> {
+        if self.multisite != Multisite::Off
+            && let Some(file) = wordpress::network_file(path, self.multisite == Multisite::Subdirectory)
+        {
+            let mut query = b"file=".to_vec();
+            response::encode(file, b"-._~/", &mut query);
+            return Resource::Script(ScriptPath {
+                path: wordpress::NETWORK_FILES_SCRIPT.to_vec(),
+                path_info: Vec::new(),
+                query: Some(query),
+            });
+        }
+        let asset = self.missing_assets == MissingAssets::NotFound
+            && self.access.layout().is_asset(path)
+            && !self.missing_assets_php.iter().any(|pattern| pattern.matches(path));
+        if asset { Resource::Missing(outcome) } else { Resource::FrontController }
+    }
+
+    /// Looks the path up; None without any look when the root has no such name.
+    async fn look(
+        &self,
+        root: &Arc<RootGeneration>,
+        path: TreePath<'_>,
+        want: Want,
+    ) -> Result<Option<(Found, Outcome)>, LookupError> {
+        if self.cannot_exist(root, path).await {
+            return Ok(None);
+        }
+        let looked = self.cache.lookup(root, path, want).await?;
+        Ok(Some((looked.found, looked.outcome)))
+    }
+
+    /// Whether the root is known to hold no such name: permalinks cost no lookup.
+    async fn cannot_exist(&self, root: &Arc<RootGeneration>, path: TreePath<'_>) -> bool {
+        if self.preset == Preset::Static {
+            return false;
+        }
+        let Some(first) = path.segments().next() else {
+            return false;
+        };
+        self.cache.root_names(root).await.exclude(first)
+    }
+}
+
+/// Where a request points.
+struct Place<'t> {
+    path: TreePath<'t>,
+    /// Whether a slash follows.
+    names_folder: bool,
+}
+
+fn joined(folder: TreePath<'_>, name: &[u8]) -> Vec<u8> {
+    let separator: &[u8] = if folder.is_root() { b"" } else { b"/" };
+    [folder.as_bytes(), separator, name].concat()
+}

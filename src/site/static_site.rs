@@ -1,0 +1,221 @@
+//! One site: the whole decision about a request, from top to bottom.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::descriptor_cache::{DescriptorCache, DocumentRoot, FileFound, LookupError, RootGeneration};
+use crate::request::fields::Fields;
+use crate::request::head::Method;
+use crate::request::tree_path::TreePath;
+use crate::site::accel::{self, AccelTarget};
+use crate::site::cache_control::Version;
+use crate::site::conditional::Selected;
+use crate::site::decision::{Decision, Request, Script};
+use crate::site::directory_rules::DirectoryRules;
+use crate::site::representation::HeadRules;
+use crate::site::response::{self, Answer, local_answer};
+use crate::site::route::{Resource, Router, ScriptPath};
+use crate::site::settings::{Backend, Htaccess, SiteError, SiteSettings};
+
+/// One configured site; built when the settings are loaded.
+pub struct StaticSite {
+    settings: SiteSettings,
+    cache: Arc<DescriptorCache>,
+    root: Arc<DocumentRoot>,
+    router: Router,
+    head_rules: HeadRules,
+    /// None: `htaccess: ignore`.
+    directory_rules: Option<DirectoryRules>,
+}
+
+impl StaticSite {
+    /// A site by its settings, on the process' cache.
+    ///
+    /// # Errors
+    /// The root cannot be used, or a rule of the settings.
+    pub fn new(settings: &SiteSettings, cache: Arc<DescriptorCache>) -> Result<StaticSite, SiteError> {
+        Ok(StaticSite {
+            root: cache.root(&settings.root, settings.links.clone())?,
+            router: Router::new(settings, cache.clone())?,
+            head_rules: HeadRules::new(settings)?,
+            directory_rules: (settings.htaccess == Htaccess::Deny).then(|| DirectoryRules::new(cache.clone())),
+            settings: settings.clone(),
+            cache,
+        })
+    }
+
+    /// What the site was told.
+    #[must_use]
+    pub fn settings(&self) -> &SiteSettings {
+        &self.settings
+    }
+
+    /// The document root.
+    #[must_use]
+    pub fn root(&self) -> &Arc<DocumentRoot> {
+        &self.root
+    }
+
+    /// What is to be done with a request.
+    ///
+    /// Ready at the first poll when the cache knows everything. It may be polled once, dropped and begun again: looks at
+    /// the tree run in tasks of their own. A file that the cache knows allocates nothing here; a folder's index joins
+    /// its path, a script's names are copied, and a range renders its head.
+    pub async fn decide<F: Fields + ?Sized>(&self, request: &Request<'_, F>) -> Decision {
+        match request.method {
+            Method::Trace | Method::Connect => return Decision::Answer(local_answer(405)),
+            Method::Options if request.target.is_asterisk() => return Decision::Answer(response::options()),
+            _ => {}
+        }
+        let decision = self.route(request).await;
+        match decision.unwrap_or_else(|error| Decision::Answer(local_answer(error.status()))) {
+            Decision::Answer(answer) if request.method == Method::Head => Decision::Answer(answer.without_body()),
+            decision => decision,
+        }
+    }
+
+    /// The answer to a request that PHP has answered with the name of a file; see [`accel`].
+    pub async fn accel<F: Fields + ?Sized>(
+        &self,
+        request: &Request<'_, F>,
+        generation: &Arc<RootGeneration>,
+        target: AccelTarget<'_>,
+        kept: &[(Vec<u8>, Vec<u8>)],
+    ) -> Answer {
+        let answer = match accel::locate(&self.cache, &self.settings, generation, target).await {
+            Ok(file) => {
+                let path = TreePath::new(&file.path).unwrap_or(TreePath::ROOT);
+                let heads = self.heads(path, &file.found, request).await;
+                accel::answer(request, &file.found, &heads, kept).after(Some(file.outcome))
+            }
+            Err(status) => local_answer(status),
+        };
+        match request.method {
+            Method::Head => answer.without_body(),
+            _ => answer,
+        }
+    }
+
+    async fn route<F: Fields + ?Sized>(&self, request: &Request<'_, F>) -> Result<Decision, LookupError> {
+        // One resolution of the root for the whole request: DESIGN section 3.
+        let generation = self.root.current();
+        let decision = match self.router.locate(&generation, request.target).await? {
+            Resource::Refused => Decision::Answer(local_answer(403)),
+            Resource::File { path, found, outcome } => {
+                let path = TreePath::new(&path).unwrap_or(TreePath::ROOT);
+                let answer = if self.is_allowed(&generation, path, request).await? {
+                    self.file(path, &found, request).await
+                } else {
+                    local_answer(403)
+                };
+                Decision::Answer(answer.after(Some(outcome)))
+            }
+            Resource::Script(script) => self.script(generation, script, request, 403).await?,
+            Resource::FrontController => self.script(generation, front_controller(), request, 404).await?,
+            Resource::Folder => self.unless_origin(|| {
+                let status = if request.reads() { 301 } else { 308 };
+                response::add_slash(&request.target.path, request.target.query, status)
+            }),
+            Resource::Missing(outcome) => self.unless_origin(|| local_answer(404).after(outcome)),
+        };
+        Ok(decision)
+    }
+
+    async fn file<F: Fields + ?Sized>(&self, path: TreePath<'_>, found: &FileFound, request: &Request<'_, F>) -> Answer {
+        match request.method {
+            Method::Get | Method::Head => {}
+            Method::Options => return response::options(),
+            _ => return response::method_not_allowed(),
+        }
+        let heads = self.heads(path, found, request).await;
+        let pair = match Version::of_query(request.target.query) {
+            Version::InQuery => &heads.versioned,
+            Version::None => &heads.plain,
+        };
+        let selected = Selected {
+            found,
+            heads: &heads,
+            pair,
+            media_type: &heads.media_type,
+        };
+        selected.answer(request)
+    }
+
+    /// A script for whoever runs it; `status` where nobody does.
+    async fn script<F: Fields + ?Sized>(
+        &self,
+        generation: Arc<RootGeneration>,
+        script: ScriptPath,
+        request: &Request<'_, F>,
+        status: u16,
+    ) -> Result<Decision, LookupError> {
+        match self.settings.backend {
+            Backend::None => return Ok(Decision::Answer(local_answer(status))),
+            Backend::Origin(_) => return Ok(Decision::Origin),
+            Backend::Php(_) => {}
+        }
+        let path = TreePath::new(&script.path).unwrap_or(TreePath::ROOT);
+        if !self.is_allowed(&generation, path, request).await? {
+            return Ok(Decision::Answer(local_answer(403)));
+        }
+        let query = script.query.map(|query| match request.target.query {
+            Some(own) if !own.is_empty() => [&query, &b"&"[..], own].concat(),
+            _ => query,
+        });
+        Ok(Decision::Script(Script {
+            script_name: [b"/", &script.path[..]].concat(),
+            path_info: script.path_info,
+            query,
+            generation,
+        }))
+    }
+
+    /// The folders' own rules.
+    async fn is_allowed<F: Fields + ?Sized>(
+        &self,
+        generation: &Arc<RootGeneration>,
+        path: TreePath<'_>,
+        request: &Request<'_, F>,
+    ) -> Result<bool, LookupError> {
+        match &self.directory_rules {
+            Some(rules) => rules.allow(generation, path, request.now).await,
+            None => Ok(true),
+        }
+    }
+
+    /// What is not in the tree may be at the origin.
+    fn unless_origin(&self, answer: impl FnOnce() -> Answer) -> Decision {
+        match self.settings.backend {
+            Backend::Origin(_) => Decision::Origin,
+            Backend::None | Backend::Php(_) => Decision::Answer(answer()),
+        }
+    }
+
+    async fn heads<F: ?Sized>(
+        &self,
+        path: TreePath<'_>,
+        found: &FileFound,
+        request: &Request<'_, F>,
+    ) -> Arc<crate::descriptor_cache::PreparedHeads> {
+        let entry = &found.entry;
+        if self.head_rules.needs_hash(entry, request.now) && entry.known_content_hash().is_none() {
+            // Without it the entity-tag is a weak one.
+            let _ = found.content_hash().await;
+        }
+        entry.heads(self.head_rules.id(), || self.head_rules.render(path, entry, request.now))
+    }
+}
+
+impl fmt::Debug for StaticSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticSite").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+fn front_controller() -> ScriptPath {
+    ScriptPath {
+        path: b"index.php".to_vec(),
+        path_info: Vec::new(),
+        query: None,
+    }
+}

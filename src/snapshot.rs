@@ -1,0 +1,202 @@
+//! What the process keeps for its whole life ([`State`]), and what a request needs of the settings ([`Snapshot`]), which a
+//! reload swaps as one.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+
+use crate::access_log::{self, AccessLog};
+use crate::clock::Clock;
+use crate::descriptor_cache::DescriptorCache;
+use crate::edge::Limits;
+use crate::fastcgi::limiter::{Limiter, Limiters};
+use crate::fastcgi::spool::Spools;
+use crate::fastcgi::{self, Address, MaxChildren, pool_file};
+use crate::lifecycle::Lifecycle;
+use crate::origin;
+use crate::request::client::TrustedProxies;
+use crate::request::head::HeadLimits;
+use crate::settings::Settings;
+use crate::site::{Backend, Sites, StaticSite};
+
+/// What outlives a reload: the cache, the limiters, the budgets.
+pub struct State {
+    /// The settings in force.
+    pub snapshot: ArcSwap<Snapshot>,
+    /// The time.
+    pub clock: Clock,
+    /// The order to stop.
+    pub lifecycle: Lifecycle,
+    /// The descriptor cache of all sites.
+    pub cache: Arc<DescriptorCache>,
+    /// Slots of responders, by address.
+    pub limiters: Limiters,
+    /// The budget for request bodies.
+    pub spools: Arc<Spools>,
+    most_connections: AtomicUsize,
+}
+
+impl State {
+    /// The state at start, with the descriptors that this process may use for connections.
+    ///
+    /// # Errors
+    /// As [`State::reload`].
+    pub fn start(settings: Settings, clock: Clock, connections: usize) -> Result<Arc<State>, LoadError> {
+        let cache = DescriptorCache::new(settings.cache.clone(), clock.clone());
+        let limiters = Limiters::new();
+        let spools = Spools::new(settings.spool.clone());
+        let snapshot = Snapshot::load(settings, &cache, &limiters, None)?;
+        let most = snapshot.settings.limits.connections.unwrap_or(connections);
+        Ok(Arc::new(State {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            clock,
+            lifecycle: Lifecycle::default(),
+            cache,
+            limiters,
+            spools,
+            most_connections: AtomicUsize::new(most),
+        }))
+    }
+
+    /// Puts other settings in force. Requests under way keep theirs; the cache and the limiters stay.
+    ///
+    /// # Errors
+    /// A root, an origin or the access log cannot be used: nothing has changed then.
+    pub fn reload(&self, settings: Settings) -> Result<(), LoadError> {
+        let before = self.snapshot.load_full();
+        let snapshot = Snapshot::load(settings, &self.cache, &self.limiters, Some(&before))?;
+        let settings = &snapshot.settings;
+        self.cache.reconfigure(settings.cache.clone());
+        self.spools.reconfigure(settings.spool.clone());
+        if let Some(most) = settings.limits.connections {
+            self.most_connections.store(most, Ordering::Relaxed);
+        }
+        self.snapshot.store(Arc::new(snapshot));
+        Ok(())
+    }
+
+    /// Connections accepted at most.
+    pub fn most_connections(&self) -> usize {
+        self.most_connections.load(Ordering::Relaxed)
+    }
+}
+
+/// The settings in force, made ready for requests.
+pub struct Snapshot {
+    /// As they were written.
+    pub settings: Settings,
+    /// The limits of connections and requests.
+    pub limits: Limits,
+    /// The limits of a request head.
+    pub head_limits: HeadLimits,
+    /// The sites by host.
+    pub sites: Sites,
+    /// Peers that are believed about the client.
+    pub trusted: TrustedProxies,
+    /// The access log.
+    pub access_log: AccessLog,
+    responders: HashMap<Address, Upstream>,
+    origins: HashMap<String, SocketAddr>,
+}
+
+/// A responder as a request needs it.
+pub struct Upstream {
+    /// How it is reached and waited for.
+    pub settings: Arc<fastcgi::Settings>,
+    /// Its slots.
+    pub limiter: Arc<Limiter>,
+}
+
+/// Why settings that are right in themselves cannot be put in force.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A site's root or rules.
+    #[error("site {0}: {1}")]
+    Site(String, String),
+    /// An origin's name.
+    #[error("origin {0}: {1}")]
+    Origin(String, #[source] std::io::Error),
+    /// The access log.
+    #[error("access_log: {0}")]
+    AccessLog(#[source] std::io::Error),
+}
+
+impl Snapshot {
+    fn load(
+        settings: Settings,
+        cache: &Arc<DescriptorCache>,
+        limiters: &Limiters,
+        before: Option<&Snapshot>,
+    ) -> Result<Snapshot, LoadError> {
+        let mut sites = Vec::new();
+        let mut responders = HashMap::new();
+        let mut origins = HashMap::new();
+        for site in &settings.sites {
+            let named = |error: &dyn std::fmt::Display| {
+                LoadError::Site(site.root.display().to_string(), error.to_string())
+            };
+            let made = StaticSite::new(site, cache.clone()).map_err(|error| named(&error))?;
+            sites.push(Arc::new(made));
+            match &site.backend {
+                Backend::None => {}
+                Backend::Php(php) => {
+                    responders.insert(php.address.clone(), Upstream::new(php, limiters));
+                }
+                Backend::Origin(origin) => {
+                    let address = origin
+                        .resolve()
+                        .map_err(|error| LoadError::Origin(origin.peer.clone(), error))?;
+                    origins.insert(origin.peer.clone(), address);
+                }
+            }
+        }
+        Ok(Snapshot {
+            limits: settings.limits.clone(),
+            head_limits: HeadLimits {
+                head_size: settings.limits.head_size,
+                url: settings.limits.url,
+                fields: settings.limits.headers,
+            },
+            sites: Sites::new(sites),
+            trusted: TrustedProxies::new(settings.trusted_proxies.clone()),
+            access_log: open_log(&settings.access_log, before).map_err(LoadError::AccessLog)?,
+            responders,
+            origins,
+            settings,
+        })
+    }
+
+    /// The responder at `address`.
+    pub fn responder(&self, address: &Address) -> Option<&Upstream> {
+        self.responders.get(address)
+    }
+
+    /// Where an origin was found when the settings were loaded.
+    pub fn origin_address(&self, origin: &origin::Settings) -> Option<SocketAddr> {
+        self.origins.get(&origin.peer).copied()
+    }
+}
+
+impl Upstream {
+    fn new(php: &fastcgi::Settings, limiters: &Limiters) -> Upstream {
+        let limit = match php.max_children {
+            MaxChildren::Limit(limit) => Some(limit),
+            MaxChildren::Auto => pool_file::max_children(&php.address),
+        };
+        Upstream {
+            settings: Arc::new(php.clone()),
+            limiter: limiters.for_address(&php.address, limit),
+        }
+    }
+}
+
+/// The log in use stays open when nothing about it has changed.
+fn open_log(wanted: &access_log::Settings, before: Option<&Snapshot>) -> std::io::Result<AccessLog> {
+    match before {
+        Some(before) if &before.settings.access_log == wanted => Ok(before.access_log.clone()),
+        _ => AccessLog::open(wanted),
+    }
+}

@@ -1,0 +1,58 @@
+//! Nostat from outside: the built binary, raw bytes on sockets, fakes behind it.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test fails by panicking and is no library"
+)]
+
+/// The server, document roots, client and fakes that the tests share.
+mod support;
+
+/// `X-Accel-Redirect` and `X-Sendfile` from PHP.
+mod accel;
+/// Lines of the access log in each format.
+mod access_log;
+/// The parameters PHP is told about a request.
+mod fastcgi;
+/// Answers and failures of the responder.
+mod fastcgi_answers;
+/// Request bodies on their way to the responder.
+mod fastcgi_bodies;
+/// Files that change, shrink, appear and go while they are served.
+mod file_changes;
+/// Requests that mean harm: framing, limits, slow senders.
+mod hostile_requests;
+/// Access rules of `.htaccess` files.
+mod htaccess;
+/// Many requests on one connection, static and PHP in any order.
+mod keep_alive;
+/// Nothing is left open after a load.
+mod leaks;
+/// Start, reload, drain and stop.
+mod lifecycle;
+/// Symbolic links and special files.
+mod links;
+/// GET, HEAD, OPTIONS and the methods that a file does not have.
+mod methods;
+/// WordPress networks in subdirectories and subdomains.
+mod multisite;
+/// An HTTP origin in the place of PHP.
+mod origin;
+/// Conditional requests (RFC 9110 §13).
+mod preconditions;
+/// Range requests (RFC 9110 §14).
+mod ranges;
+/// Faults once met, here or in other servers, each named by where it was reported.
+mod regressions;
+/// Which paths are files, which are PHP, which are nobody's.
+mod routing;
+/// What the WordPress preset never sends and never runs.
+mod secrets;
+/// Configuration files: what is refused and how it is said.
+mod settings;
+/// Names in the request target: escapes, dots, slashes, bytes.
+mod targets;
