@@ -86,9 +86,6 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
     let mut server = Server::new_with_opt_and_conf(None, pingora_conf(workers));
     server.bootstrap();
     server.add_service(listening(&state, &server.configuration, &addresses, listeners));
-    for address in &addresses {
-        tracing::info!("listening on http://{address}");
-    }
     server.run(RunArgs {
         shutdown_signal: Box::new(Signals {
             state: state.clone(),
@@ -111,6 +108,8 @@ fn bind(settings: &Settings) -> Result<Bound, StartError> {
             source,
         };
         let socket = bind_one(listen.address).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        tracing::info!("listening on http://{address}");
         fds.add(listen.address.to_string(), socket.into_raw_fd());
     }
     Ok(Bound(Arc::new(Mutex::new(fds))))
@@ -126,15 +125,16 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// The soft limit of open descriptors becomes the hard one; returns it.
-fn raise_descriptor_limit() -> u64 {
+fn raise_descriptor_limit() -> usize {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return 1024;
     };
-    match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+    let limit = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
         Ok(()) => hard,
         Err(_) => soft,
-    }
+    };
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 fn give_up_privileges(settings: &Settings) -> Result<(), StartError> {
@@ -358,7 +358,17 @@ async fn either(one: &mut Signal, other: &mut Signal) {
 
 /// The last words: what the cache has done, and every access log line out.
 fn finish(state: &State) {
-    tracing::info!(counters = %state.cache.counters().snapshot(), "stopped");
+    let counted = state.cache.counters().snapshot();
+    tracing::info!(
+        opens = counted.calls.opens,
+        fstats = counted.calls.fstats,
+        closes = counted.calls.closes,
+        reads = counted.calls.reads,
+        hits = counted.hits,
+        misses = counted.events.misses,
+        negatives = counted.negatives,
+        "stopped"
+    );
     if !state.snapshot.load().access_log.flush(LOG_PATIENCE) {
         tracing::warn!("access log lines were lost: their writer did not keep up");
     }

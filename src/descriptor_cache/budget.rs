@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 
 use super::key::Key;
+use super::record::Held;
 use crate::clock::Tick;
 
 /// How the process' limit of open descriptors is shared out.
@@ -130,6 +131,28 @@ pub struct Turn {
     pub key: Key,
     /// When it was last at the end of the line.
     pub placed: Tick,
+}
+
+/// Why something is to be given up.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Pressure {
+    /// Another entry wants it: what is in use stays.
+    Displacement,
+    /// The process has run out: only what a transfer uses stays.
+    Exhaustion,
+    /// The bound was lowered: nothing stays.
+    Bound,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub enum GivenUp {
+    /// Here it is.
+    Taken(Held),
+    /// It is in use.
+    Kept,
+    /// The entry holds something else now, or is gone.
+    Gone,
 }
 
 /// An amount that counts as held.

@@ -38,7 +38,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
     }
 
     /// Number of flights under way.
-    pub fn len(&self) -> usize {
+    pub fn under_way(&self) -> usize {
         self.0.lock().len()
     }
 }

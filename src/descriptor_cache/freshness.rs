@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn errors_other_than_a_missing_file_count_for_a_second_at_most() {
         let settings = Settings::default();
-        let at = |millis| Tick(10_000 + millis);
+        let at = |millis: u64| Tick(10_000 + millis);
         assert!(error_is_valid(&settings, Brevity::Usual, at(0), at(1999)));
         assert!(!error_is_valid(&settings, Brevity::Usual, at(0), at(2000)));
         assert!(error_is_valid(&settings, Brevity::Brief, at(0), at(999)));

@@ -8,8 +8,9 @@
 //! - [`key`]: what an entry is found by; [`store`]: the table; [`record`]: what it keeps
 //! - [`look`]: one look at one path; [`open`]: its system calls, and no others in the program; [`walk`], [`links`]:
 //!   symbolic links; [`gate`]: the bound on blocking work
+//! - [`judge`]: what a look means for the table; [`finding`]: what passes between the two
 //! - [`entry`]: facts of a file and heads prepared from them; [`file`]: its descriptor; [`content`]: its bytes
-//! - [`budget`]: how many descriptors and bytes are held; [`release`]: the timer
+//! - [`budget`], [`holding`]: how many descriptors and bytes are held, and who gives way; [`release`]: the timer
 //! - [`settings`], [`counters`], [`found`]: knobs, numbers, answers
 
 pub mod budget;
@@ -17,10 +18,13 @@ pub mod content;
 pub mod counters;
 pub mod entry;
 pub mod file;
+pub mod finding;
 pub mod flight;
 pub mod found;
 pub mod freshness;
 pub mod gate;
+pub mod holding;
+pub mod judge;
 pub mod key;
 pub mod links;
 pub mod look;
@@ -129,7 +133,7 @@ impl DescriptorCache {
             errors,
             descriptors: self.descriptors.used(),
             content: self.content.used(),
-            looks: self.flights.len() + self.name_flights.len(),
+            looks: self.flights.under_way() + self.name_flights.under_way(),
         }
     }
 

@@ -1,15 +1,12 @@
 //! The timer: what is unused for `inactive` is released, bounds are kept, roots are resolved anew. Everything here blocks.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::DescriptorCache;
-use super::budget::Budget;
 use super::counters::increment;
 use super::root::RootGeneration;
 use super::settings::Settings;
-use super::store::{GivenUp, Pressure};
 use crate::clock::Tick;
 
 impl DescriptorCache {
@@ -50,22 +47,6 @@ impl DescriptorCache {
             increment(&self.counters.events.released);
             record.release();
         });
-    }
-
-    /// After a reload with lower bounds.
-    fn keep_bound(&self, budget: &Arc<Budget>, counter: &AtomicU64, now: Tick) {
-        for _ in 0..budget.holders() {
-            if !budget.is_exceeded() {
-                return;
-            }
-            let Some(turn) = budget.next_holder(now) else {
-                return;
-            };
-            if let GivenUp::Taken(held) = self.store.give_up(&turn, Pressure::Bound, now) {
-                increment(counter);
-                held.release();
-            }
-        }
     }
 }
 

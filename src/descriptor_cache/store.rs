@@ -10,13 +10,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use lru::LruCache;
 use parking_lot::RwLock;
 
-use super::budget::Turn;
-use super::entry::FileEntry;
-use super::found::{Found, LookupError, Source, Want};
+use super::budget::{GivenUp, Pressure, Turn};
+use super::finding::{Displaced, Finding, Known, Look, Recalled};
+use super::found::Want;
 use super::freshness::{error_is_valid, is_valid};
 use super::key::{Key, KeyView, Prehashed, Probe};
 use super::record::{Held, Kind, Missed, Record};
-use super::root::RootGeneration;
 use super::settings::Settings;
 use crate::clock::Tick;
 
@@ -99,15 +98,11 @@ impl Store {
             displaced.records.extend(finding.into_record(look));
             return displaced;
         }
-        let old = table.found.pop(&key as &dyn KeyView);
+        let mut old = table.found.pop(&key as &dyn KeyView);
         table.missed.pop(&key as &dyn KeyView);
-        let mut old = old.map(|mut old| {
-            let kind = std::mem::replace(&mut old.kind, Kind::Directory);
-            (kind, old)
-        });
-        let finding = match (finding, &mut old) {
+        let finding = match (finding, old.as_mut().map(|old| &mut old.kind)) {
             // The same state of the file goes on with what is held of it, if it has not been given up meanwhile.
-            (Finding::Unchanged(entry), Some((Kind::File(_, held), _))) => {
+            (Finding::Unchanged(entry), Some(Kind::File(_, held))) => {
                 Finding::File(entry, std::mem::replace(held, Held::Nothing))
             }
             (finding, _) => finding,
@@ -121,7 +116,7 @@ impl Store {
             found => {
                 if let Some(record) = found.into_record(look) {
                     let record = match &old {
-                        Some((_, old)) => record.with_uses_of(old),
+                        Some(old) => record.with_uses_of(old),
                         None => record,
                     };
                     table.found.put(key, record);
@@ -131,9 +126,7 @@ impl Store {
             }
         }
         drop(table);
-        if let Some((kind, record)) = old {
-            displaced.records.push(Record { kind, ..record });
-        }
+        displaced.records.extend(old);
         displaced
     }
 
@@ -167,8 +160,10 @@ impl Store {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         let mut records = Vec::new();
         for shard in &self.shards {
-            let old = std::mem::take(&mut *shard.0.write());
-            records.extend(old.found.into_iter().map(|(_, record)| record));
+            let mut old = std::mem::take(&mut *shard.0.write());
+            records.extend(std::iter::from_fn(|| {
+                old.found.pop_lru().map(|(_, record)| record)
+            }));
         }
         records
     }
@@ -225,100 +220,6 @@ impl Store {
     fn quota(&self, bound: &AtomicUsize) -> usize {
         (bound.load(Ordering::Relaxed) / self.shards.len()).max(1)
     }
-}
-
-/// A hit.
-#[derive(Debug)]
-pub enum Recalled {
-    /// A file or directory.
-    Found(Found),
-    /// A remembered error; `None`: nothing is there.
-    Missed(Option<LookupError>),
-}
-
-/// What is known of a path that needs another look.
-#[derive(Debug)]
-pub struct Known {
-    /// The file; `None` for a directory.
-    pub file: Option<(Arc<FileEntry>, Source)>,
-    /// Whether it is used often enough to hold something.
-    pub is_admitted: bool,
-    /// Whether the last look was recent enough, so that only its content was lacking.
-    pub is_valid: bool,
-}
-
-/// What a look found, to be entered.
-#[derive(Debug)]
-pub enum Finding {
-    /// A file in a state that was known; what is held of it stays.
-    Unchanged(Arc<FileEntry>),
-    /// A file.
-    File(Arc<FileEntry>, Held),
-    /// A directory.
-    Directory,
-    /// An error to be remembered.
-    Missed(Missed),
-    /// An error not to be remembered.
-    Nothing,
-}
-
-impl Finding {
-    fn into_record(self, look: &Look<'_>) -> Option<Record> {
-        let kind = match self {
-            Self::Unchanged(entry) => Kind::File(entry, Held::Nothing),
-            Self::File(entry, held) => Kind::File(entry, held),
-            Self::Directory => Kind::Directory,
-            Self::Missed(_) | Self::Nothing => return None,
-        };
-        Some(Record::new(kind, look.started, look.started))
-    }
-}
-
-/// The circumstances of a look.
-#[derive(Debug)]
-pub struct Look<'a> {
-    /// The generation it was made in.
-    pub root: &'a RootGeneration,
-    /// The settings it was made by.
-    pub settings: &'a Settings,
-    /// When it began.
-    pub started: Tick,
-    /// The table's epoch when it began.
-    pub epoch: u64,
-}
-
-/// What had to make room; to be dropped outside of any lock.
-#[derive(Debug, Default)]
-#[must_use]
-pub struct Displaced {
-    /// Records taken out or not entered.
-    pub records: Vec<Record>,
-    /// How many of them made room for others.
-    pub evictions: u64,
-    /// Errors that made room for others.
-    pub negatives: u64,
-}
-
-/// Why something is to be given up.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Pressure {
-    /// Another entry wants it: what is in use stays.
-    Displacement,
-    /// The process has run out: only what a transfer uses stays.
-    Exhaustion,
-    /// The bound was lowered: nothing stays.
-    Bound,
-}
-
-/// What became of it.
-#[derive(Debug)]
-pub enum GivenUp {
-    /// Here it is.
-    Taken(Held),
-    /// It is in use.
-    Kept,
-    /// The entry holds something else now, or is gone.
-    Gone,
 }
 
 #[derive(Debug, Default)]

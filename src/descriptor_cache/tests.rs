@@ -1,1 +1,15 @@
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failed expectation is a failed test"
+)]
 
+mod budgets;
+mod faults;
+mod flights;
+mod links;
+mod lookups;
+mod model;
+mod roots;
+mod special_files;
+mod support;

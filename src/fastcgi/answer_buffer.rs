@@ -7,7 +7,6 @@
 //! The file is used as a ring of `temp_max` bytes, so that a long answer may go on while the client
 //! takes it, whatever its length.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -16,9 +15,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 
+use super::budget::Charge;
 use super::cgi_response::CgiHead;
 use super::failure::ExchangeError;
-use super::spool::{Charge, Spools};
+use super::pieces::Pieces;
+use super::spool::Spools;
 use super::temp_file::TempFile;
 
 /// The buffer of one response: one task fills it, one takes from it.
@@ -259,7 +260,7 @@ impl State {
     fn put(&mut self, piece: Bytes) {
         self.length += piece.len() as u64;
         let in_order = self.read == self.written && !self.writing && self.back.is_empty();
-        if in_order && self.front.bytes < self.memory {
+        if in_order && self.front.bytes() < self.memory {
             self.front.push(piece);
         } else {
             self.back.extend_from_slice(&piece);
@@ -316,7 +317,7 @@ impl State {
             return;
         }
         (self.read, self.written) = (0, 0);
-        if !self.back.is_empty() && self.front.bytes < self.memory.max(1) {
+        if !self.back.is_empty() && self.front.bytes() < self.memory.max(1) {
             self.front.push(self.back.split().freeze());
         }
     }
@@ -325,48 +326,6 @@ impl State {
         self.read += bytes;
     }
 }
-
-/// Content in memory. Small pieces are copied together: each would otherwise keep the whole block
-/// it was read into, and cost a wake-up and a write of its own.
-#[derive(Debug, Default)]
-struct Pieces {
-    sealed: VecDeque<Bytes>,
-    open: BytesMut,
-    bytes: u64,
-}
-
-impl Pieces {
-    fn push(&mut self, piece: Bytes) {
-        self.bytes += piece.len() as u64;
-        if piece.len() < LARGE {
-            self.open.extend_from_slice(&piece);
-            if self.open.len() >= LARGE {
-                self.seal();
-            }
-        } else {
-            self.seal();
-            self.sealed.push_back(piece);
-        }
-    }
-
-    fn seal(&mut self) {
-        if !self.open.is_empty() {
-            self.sealed.push_back(self.open.split().freeze());
-        }
-    }
-
-    fn pop(&mut self) -> Option<Bytes> {
-        if self.sealed.is_empty() {
-            self.seal();
-        }
-        let piece = self.sealed.pop_front()?;
-        self.bytes -= piece.len() as u64;
-        Some(piece)
-    }
-}
-
-/// Pieces from this size on are kept as they came.
-const LARGE: usize = 16 * 1024;
 
 /// Bytes held of an answer that is passed on as it comes.
 const UNBUFFERED: u64 = 64 * 1024;

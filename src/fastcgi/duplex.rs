@@ -3,18 +3,17 @@
 //! Both at once, because a script may write more than the socket holds before it reads its
 //! content: a gateway that writes first and reads then waits for ever, and so does the script.
 
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::io;
 
-use bytes::{Buf, Bytes, BytesMut};
-use tokio::time::{Instant, timeout_at};
+use bytes::{Bytes, BytesMut};
+use tokio::time::Instant;
 
 use super::answer::Answer;
 use super::answer_buffer::AnswerBuffer;
 use super::connection::Connection;
 use super::failure::ExchangeError;
+use super::outgoing::Outgoing;
+use super::pulse::Pulse;
 use super::record::{
     AfterRequest, Decoder, Event, Kind, MAX_CONTENT, ProtocolStatus, begin_request, header,
 };
@@ -107,7 +106,7 @@ impl Duplex<'_> {
         let mut content = self.body.reader();
         let mut whole = false;
         loop {
-            while !whole && outgoing.bytes < WRITTEN_AT_ONCE {
+            while !whole && outgoing.bytes() < WRITTEN_AT_ONCE {
                 let piece = content
                     .next(MAX_CONTENT)
                     .await
@@ -118,7 +117,7 @@ impl Duplex<'_> {
                 outgoing.push(Bytes::copy_from_slice(&header(Kind::Stdin, length, 0)));
                 outgoing.push(piece);
             }
-            if outgoing.bytes == 0 {
+            if outgoing.bytes() == 0 {
                 return Ok(());
             }
             match outgoing.write(connection) {
@@ -228,86 +227,6 @@ fn accept(protocol: ProtocolStatus) -> Result<(), ExchangeError> {
 fn connection_error(error: io::Error) -> ExchangeError {
     ExchangeError::Connection(error.kind())
 }
-
-/// When the responder last showed a sign of life in either direction.
-struct Pulse {
-    start: Instant,
-    last_micros: AtomicU64,
-}
-
-impl Pulse {
-    fn new() -> Self {
-        Pulse {
-            start: Instant::now(),
-            last_micros: AtomicU64::new(0),
-        }
-    }
-
-    fn beat(&self) {
-        let micros = self.start.elapsed().as_micros();
-        let micros = u64::try_from(micros).unwrap_or(u64::MAX);
-        self.last_micros.store(micros, Ordering::Relaxed);
-    }
-
-    fn last(&self) -> Instant {
-        self.start + Duration::from_micros(self.last_micros.load(Ordering::Relaxed))
-    }
-
-    /// Waits for something to read; `None` when neither side moved for `limit`.
-    async fn readable(&self, connection: &Connection, limit: Duration) -> Option<io::Result<()>> {
-        loop {
-            let deadline = self.last() + limit;
-            match timeout_at(deadline, connection.readable()).await {
-                Ok(readable) => return Some(readable),
-                // STDIN moved on meanwhile.
-                Err(_) if self.last() + limit > deadline => {}
-                Err(_) => return None,
-            }
-        }
-    }
-}
-
-/// Bytes to be written, gathered so that one system call takes as many as the socket has room for.
-#[derive(Default)]
-struct Outgoing {
-    pieces: VecDeque<Bytes>,
-    bytes: usize,
-}
-
-impl Outgoing {
-    fn push(&mut self, piece: Bytes) {
-        if !piece.is_empty() {
-            self.bytes += piece.len();
-            self.pieces.push_back(piece);
-        }
-    }
-
-    fn write(&mut self, connection: &Connection) -> io::Result<u64> {
-        let mut slices = [IoSlice::new(&[]); SLICES];
-        let filled = slices.iter_mut().zip(&self.pieces).map(|(slice, piece)| {
-            *slice = IoSlice::new(piece);
-        });
-        let count = filled.count();
-        let written = connection.try_write(slices.get(..count).unwrap_or_default())?;
-        self.advance(written);
-        Ok(written as u64)
-    }
-
-    fn advance(&mut self, mut written: usize) {
-        self.bytes -= written;
-        while let Some(piece) = self.pieces.front_mut() {
-            let taken = written.min(piece.len());
-            piece.advance(taken);
-            written -= taken;
-            if !piece.is_empty() {
-                return;
-            }
-            self.pieces.pop_front();
-        }
-    }
-}
-
-const SLICES: usize = 8;
 
 /// Content read ahead of the socket.
 const WRITTEN_AT_ONCE: usize = 128 * 1024;

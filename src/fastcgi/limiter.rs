@@ -205,9 +205,11 @@ impl Drop for Slot {
         let mut state = self.limiter.limit.lock();
         self.limiter.in_flight.fetch_sub(1, Ordering::Relaxed);
         let permit = self.permit.take();
-        if let Some(surplus) = state.surplus.checked_sub(1) {
+        if let Some(surplus) = state.surplus.checked_sub(1)
+            && let Some(permit) = permit
+        {
             state.surplus = surplus;
-            permit.map(OwnedSemaphorePermit::forget);
+            permit.forget();
         }
     }
 }

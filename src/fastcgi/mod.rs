@@ -9,6 +9,7 @@
 //! | `params` | meta-variables (RFC 3875 §4.1) to PARAMS records |
 //! | `cgi_response` | the head of a CGI response (RFC 3875 §6) |
 //! | `temp_file` | an unlinked file |
+//! | `budget` | the bytes that may be held in all |
 //! | `spool` | a request's content, held whole before a responder is taken |
 //! | `pool_file` | `pm.max_children` from PHP-FPM's own settings |
 //! | `connection` | a socket to the responder |
@@ -17,14 +18,18 @@
 //! | `trace` | what one exchange did, for the access log |
 //! | `stderr_log` | the responder's STDERR, capped |
 //! | `failure` | how an exchange fails, and the status it gets |
+//! | `pieces` | content in memory |
 //! | `answer_buffer` | the content of a response between the responder and a slower client |
 //! | `answer` | STDOUT to head and content, by the rules of HTTP |
+//! | `outgoing` | bytes on their way to the responder |
+//! | `pulse` | when it last showed a sign of life |
 //! | `duplex` | STDIN and STDOUT on one connection at once |
 //! | `exchange` | the task that owns slot, socket and buffer of one request |
 //! | `session` | PHP-FPM as a custom upstream protocol of Pingora |
 
 pub mod answer;
 pub mod answer_buffer;
+pub mod budget;
 pub mod cgi_response;
 pub mod connection;
 pub mod duplex;
@@ -32,8 +37,11 @@ pub mod exchange;
 pub mod failure;
 pub mod idle;
 pub mod limiter;
+pub mod outgoing;
 pub mod params;
+pub mod pieces;
 pub mod pool_file;
+pub mod pulse;
 pub mod record;
 pub mod session;
 pub mod settings;

@@ -6,12 +6,12 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::RwLock;
 use tokio::task::spawn_blocking;
 
+use super::budget::{Budget, Charge, ChargedTo};
 use super::temp_file::TempFile;
 
 /// Where content is held, and how much of it.
@@ -40,28 +40,27 @@ impl Default for SpoolSettings {
 #[derive(Debug)]
 pub struct Spools {
     settings: RwLock<SpoolSettings>,
-    used: AtomicU64,
-    used_by_answers: AtomicU64,
+    budget: Arc<Budget>,
 }
 
 impl Spools {
     /// With nothing in use.
     pub fn new(settings: SpoolSettings) -> Arc<Spools> {
         Arc::new(Spools {
+            budget: Budget::new(settings.total),
             settings: RwLock::new(settings),
-            used: AtomicU64::new(0),
-            used_by_answers: AtomicU64::new(0),
         })
     }
 
     /// Takes on new settings; what is held stays where it is.
     pub fn reconfigure(&self, settings: SpoolSettings) {
+        self.budget.set_total(settings.total);
         *self.settings.write() = settings;
     }
 
     /// Bytes in use, of request content and response files together.
     pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+        self.budget.used()
     }
 
     /// A spool for content of at most `max` bytes.
@@ -70,9 +69,10 @@ impl Spools {
             memory: self.settings.read().memory,
             max,
             length: 0,
+            spools: Arc::clone(self),
             gathered: BytesMut::new(),
             file: None,
-            charge: Charge::new(self, ChargedTo::Content),
+            charge: self.budget.charge(ChargedTo::Content),
         }
     }
 
@@ -83,7 +83,7 @@ impl Spools {
 
     /// An empty claim on the budget for a response's file.
     pub fn charge_answer(self: &Arc<Self>) -> Charge {
-        Charge::new(self, ChargedTo::Answer)
+        self.budget.charge(ChargedTo::Answer)
     }
 }
 
@@ -94,6 +94,7 @@ pub struct Spool {
     memory: u64,
     max: u64,
     length: u64,
+    spools: Arc<Spools>,
     gathered: BytesMut,
     file: Option<Arc<TempFile>>,
     charge: Charge,
@@ -152,7 +153,7 @@ impl Spool {
         let file = self.file.clone();
         let dir = match file {
             Some(_) => PathBuf::new(),
-            None => self.charge.spools.dir(),
+            None => self.spools.dir(),
         };
         let written = spawn_blocking(move || {
             let file = match file {
@@ -292,67 +293,6 @@ impl BodyReader {
         self.offset += length as u64;
         Ok(Some(piece))
     }
-}
-
-/// A claim on the budget, given back when dropped.
-#[derive(Debug)]
-pub struct Charge {
-    spools: Arc<Spools>,
-    to: ChargedTo,
-    bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ChargedTo {
-    Content,
-    Answer,
-}
-
-impl Charge {
-    fn new(spools: &Arc<Spools>, to: ChargedTo) -> Charge {
-        Charge {
-            spools: Arc::clone(spools),
-            to,
-            bytes: 0,
-        }
-    }
-
-    /// Claims `bytes` more; false when they are not there, and then nothing is claimed.
-    pub fn grow(&mut self, bytes: u64) -> bool {
-        let total = self.spools.settings.read().total;
-        // Responses may take half, so that slow downloads never keep uploads out.
-        if self.to == ChargedTo::Answer && !claim(&self.spools.used_by_answers, bytes, total / 2) {
-            return false;
-        }
-        if !claim(&self.spools.used, bytes, total) {
-            if self.to == ChargedTo::Answer {
-                self.spools
-                    .used_by_answers
-                    .fetch_sub(bytes, Ordering::Relaxed);
-            }
-            return false;
-        }
-        self.bytes += bytes;
-        true
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.spools.used.fetch_sub(self.bytes, Ordering::Relaxed);
-        if self.to == ChargedTo::Answer {
-            self.spools
-                .used_by_answers
-                .fetch_sub(self.bytes, Ordering::Relaxed);
-        }
-    }
-}
-
-fn claim(used: &AtomicU64, bytes: u64, total: u64) -> bool {
-    let claimed = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-        used.checked_add(bytes).filter(|&sum| sum <= total)
-    });
-    claimed.is_ok()
 }
 
 /// Bytes written to a file at once.

@@ -50,7 +50,7 @@ pub struct Client {
 /// Tells the client of a request.
 ///
 /// From a peer that is not trusted no field counts. From one that is, the address is the single one
-/// in `client_ip_header` (when that is set and holds one), else the right-most address in
+/// in `client_ip_header` where that is set (the peer's when it holds none), else the right-most address in
 /// `X-Forwarded-For` that is not itself trusted: what stands left of it anybody may have written.
 /// An entry that is no address ends the walk; the last address before it counts.
 /// `X-Forwarded-Proto` and `X-Forwarded-Port` count by their last value.
@@ -75,10 +75,13 @@ pub fn identify<F: Fields + ?Sized>(
             trusted_peer,
         };
     }
-    let client = client_ip_header
-        .and_then(|name| Endpoint::parse(fields.only(name)?))
-        .or_else(|| forwarded_for(fields, trusted))
-        .unwrap_or(peer);
+    // A site that names a field of its own has a proxy that always sets it. Where it is missing the request has not come
+    // that way, and what else it carries the client may have written.
+    let told = match client_ip_header {
+        Some(name) => fields.only(name).and_then(Endpoint::parse),
+        None => forwarded_for(fields, trusted),
+    };
+    let client = told.unwrap_or(peer);
     Client {
         address: client.address,
         port: client.port,

@@ -25,3 +25,5 @@ pub mod preconditions;
 pub mod range;
 pub mod target;
 pub mod tree_path;
+
+pub use tree_path::TreePath;

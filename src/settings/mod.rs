@@ -91,7 +91,7 @@ impl Settings {
             sites: vec![site],
             access_log: crate::access_log::Settings::default(),
             limits: Limits::default(),
-            trusted_proxies: Vec::new(),
+            trusted_proxies: trusted_proxies::defaults(),
             spool: spool::defaults(Checks::Machine),
         }
     }

@@ -1,18 +1,23 @@
 //! `trusted_proxies`: the peers whose forwarding fields are believed.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
+
+use crate::request::client::TrustedProxies;
 
 use super::mistake::{Wrong, quoted};
 use super::report::Report;
 use super::scalar;
 use super::section::Section;
 
-/// The networks; none by default, for a field believed from the wrong peer forges a client's address.
+/// The networks. A field believed from the wrong peer forges a client's address, so the default is [`defaults`].
 pub fn read(top: &Section<'_, '_>, report: &Report) -> Vec<IpNet> {
+    let Some(items) = top.items("trusted_proxies") else {
+        return defaults();
+    };
     let mut networks = Vec::new();
-    for node in top.items("trusted_proxies").unwrap_or_default() {
+    for node in items {
         if node.value.is_mapping() {
             let wrong = Wrong::new("is not supported by this version", "list the networks here");
             report.value(&node.path, wrong);
@@ -24,13 +29,15 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Vec<IpNet> {
     networks
 }
 
+/// This machine: the server in front, which ends TLS, stands beside us more often than not.
+pub fn defaults() -> Vec<IpNet> {
+    vec![IpNet::from(IpAddr::V4(Ipv4Addr::LOCALHOST)), IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))]
+}
+
 /// A network, a single address, or `private` for all networks that are not of the Internet.
 fn network(text: &str) -> Result<Vec<IpNet>, Wrong> {
     if text == "private" {
-        return Ok(PRIVATE
-            .iter()
-            .filter_map(|network| network.parse().ok())
-            .collect());
+        return Ok(TrustedProxies::private_networks());
     }
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok(vec![IpNet::from(address)]);
@@ -52,13 +59,3 @@ fn network(text: &str) -> Result<Vec<IpNet>, Wrong> {
         }
     }
 }
-
-/// Loopback, RFC 1918, and RFC 4193.
-const PRIVATE: [&str; 6] = [
-    "127.0.0.0/8",
-    "10.0.0.0/8",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-    "::1/128",
-    "fc00::/7",
-];

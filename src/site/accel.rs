@@ -4,8 +4,8 @@
 //! dotfiles and `wp-config*` are not sent for it either: a script that passes on a name from its request would give
 //! away the site. Ranges and preconditions are answered as for any file; what PHP has said of the content stays.
 
-use std::path::Path;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -65,7 +65,8 @@ pub async fn locate(
     let path = TreePath::new(&bytes).ok_or_else(|| refuse(404, "not a path of a file"))?;
     if access::has_dot_segment(&bytes)
         || php_source::is_source(path.file_name())
-        || wordpress::segments(&bytes).any(|segment| segment.to_ascii_lowercase().starts_with(b"wp-config"))
+        || wordpress::segments(&bytes)
+            .any(|segment| segment.to_ascii_lowercase().starts_with(b"wp-config"))
     {
         return Err(refuse(403, "never sent"));
     }
@@ -90,17 +91,26 @@ pub fn answer<F: Fields + ?Sized>(
     heads: &PreparedHeads,
     kept: &[(Vec<u8>, Vec<u8>)],
 ) -> Answer {
-    let kept: Vec<_> = kept.iter().filter(|(name, value)| is_kept(name) && is_field_value(value)).collect();
+    let kept: Vec<_> = kept
+        .iter()
+        .filter(|(name, value)| is_kept(name) && is_field_value(value))
+        .collect();
     let replaced = |head: &Bytes, left_out: &[&str]| {
         let mut lines = Vec::with_capacity(head.len() + 256);
         for line in head.split_inclusive(|&b| b == b'\n') {
             let name = line.split(|&b| b == b':').next().unwrap_or_default();
-            if !kept.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            if !kept
+                .iter()
+                .any(|(other, _)| other.eq_ignore_ascii_case(name))
+            {
                 lines.extend_from_slice(line);
             }
         }
         for (name, value) in &kept {
-            if !left_out.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name)) {
+            if !left_out
+                .iter()
+                .any(|other| other.as_bytes().eq_ignore_ascii_case(name))
+            {
                 for part in [&name[..], b": ", value, b"\r\n"] {
                     lines.extend_from_slice(part);
                 }
@@ -110,10 +120,15 @@ pub fn answer<F: Fields + ?Sized>(
     };
     let pair = HeadPair {
         ok: replaced(&heads.plain.ok, &[]),
-        not_modified: replaced(&heads.plain.not_modified, &["Content-Type", "Content-Disposition"]),
+        not_modified: replaced(
+            &heads.plain.not_modified,
+            &["Content-Type", "Content-Disposition"],
+        ),
         partial: replaced(&heads.plain.partial, &["Content-Type"]),
     };
-    let media_type = kept.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"Content-Type"));
+    let media_type = kept
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"Content-Type"));
     let selected = Selected {
         found,
         heads,
@@ -137,13 +152,24 @@ fn below_root_by_url(value: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Below the root as it is, as it was configured, or as PHP sees it.
-fn below_root_by_file_name(path: &[u8], settings: &SiteSettings, generation: &RootGeneration) -> Option<Vec<u8>> {
+fn below_root_by_file_name(
+    path: &[u8],
+    settings: &SiteSettings,
+    generation: &RootGeneration,
+) -> Option<Vec<u8>> {
     let of_php = match &settings.backend {
         Backend::Php(php) => php.root.as_deref(),
         Backend::None | Backend::Origin(_) => None,
     };
-    let roots = [Some(generation.resolved()), of_php, Some(settings.root.as_path())];
-    roots.into_iter().flatten().find_map(|root| below(path, root))
+    let roots = [
+        Some(generation.resolved()),
+        of_php,
+        Some(settings.root.as_path()),
+    ];
+    roots
+        .into_iter()
+        .flatten()
+        .find_map(|root| below(path, root))
 }
 
 fn below(path: &[u8], root: &Path) -> Option<Vec<u8>> {
@@ -155,7 +181,8 @@ fn below(path: &[u8], root: &Path) -> Option<Vec<u8>> {
 }
 
 fn is_kept(name: &[u8]) -> bool {
-    KEPT.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name))
+    KEPT.iter()
+        .any(|kept| kept.as_bytes().eq_ignore_ascii_case(name))
 }
 
 fn is_field_value(value: &[u8]) -> bool {
@@ -163,6 +190,15 @@ fn is_field_value(value: &[u8]) -> bool {
 }
 
 /// What PHP says of a file it names.
-const KEPT: [&str; 5] = ["Content-Type", "Content-Disposition", "Cache-Control", "Expires", "Set-Cookie"];
+const KEPT: [&str; 5] = [
+    "Content-Type",
+    "Content-Disposition",
+    "Cache-Control",
+    "Expires",
+    "Set-Cookie",
+];
 /// What a script may have left unescaped and a target cannot hold is everything but these, letters and digits.
 const VISIBLE: &[u8] = b"!\"$%&'()*+,-./:;<=>@[\\]^_`{|}~";
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,9 @@ impl Access {
     /// # Errors
     /// A pattern of `deny` or `no_php` that cannot be used.
     pub fn new(settings: &SiteSettings) -> Result<Access, PatternError> {
-        let patterns = |texts: &[String]| -> Result<Vec<_>, _> { texts.iter().map(|text| Pattern::parse(text)).collect() };
+        let patterns = |texts: &[String]| -> Result<Vec<_>, _> {
+            texts.iter().map(|text| Pattern::parse(text)).collect()
+        };
         Ok(Access {
             preset: settings.preset,
             multisite: settings.multisite,
@@ -58,7 +60,9 @@ impl Access {
             return false;
         }
         match self.preset {
-            Preset::Wordpress => !self.layout.is_without_php(script) && !self.is_network_file(script),
+            Preset::Wordpress => {
+                !self.layout.is_without_php(script) && !self.is_network_file(script)
+            }
             Preset::Php => true,
             Preset::Static => false,
         }
@@ -98,7 +102,14 @@ mod tests {
     fn dotfiles_are_refused_in_every_preset() {
         for preset in [Preset::Wordpress, Preset::Php, Preset::Static] {
             let access = Access::new(&settings(preset)).unwrap();
-            for path in ["/.git/config", "/.env", "/a/.htaccess", "/.well-known/.env", "/...", "/.wellknown/x"] {
+            for path in [
+                "/.git/config",
+                "/.env",
+                "/a/.htaccess",
+                "/.well-known/.env",
+                "/...",
+                "/.wellknown/x",
+            ] {
                 assert!(access.denies(path.as_bytes()), "{path}");
             }
             assert!(!access.denies(b"/.well-known/acme-challenge/t"));
@@ -110,7 +121,13 @@ mod tests {
     fn the_wordpress_list_is_for_wordpress() {
         let wordpress = Access::new(&settings(Preset::Wordpress)).unwrap();
         let plain = Access::new(&settings(Preset::Static)).unwrap();
-        for path in ["/wp-config.php", "/readme.html", "/backup.zip", "/wp-content/updraft/a", "/debug.log"] {
+        for path in [
+            "/wp-config.php",
+            "/readme.html",
+            "/backup.zip",
+            "/wp-content/updraft/a",
+            "/debug.log",
+        ] {
             assert!(wordpress.denies(path.as_bytes()), "{path}");
             assert!(!plain.denies(path.as_bytes()), "{path}");
         }

@@ -19,9 +19,13 @@ impl CacheControl {
     /// # Errors
     /// A pattern that cannot be used.
     pub fn new(rules: &[CacheControlRule], preset: Preset) -> Result<CacheControl, PatternError> {
-        let compile = |rule: &CacheControlRule| Ok((Pattern::parse(&rule.pattern)?, rule.value.clone()));
+        let compile =
+            |rule: &CacheControlRule| Ok((Pattern::parse(&rule.pattern)?, rule.value.clone()));
         Ok(CacheControl {
-            rules: rules.iter().map(compile).collect::<Result<_, PatternError>>()?,
+            rules: rules
+                .iter()
+                .map(compile)
+                .collect::<Result<_, PatternError>>()?,
             preset,
         })
     }
@@ -65,7 +69,11 @@ impl Version {
         let named = query
             .split(|&b| b == b'&')
             .any(|pair| pair.starts_with(b"ver=") || pair.starts_with(b"v="));
-        if named { Version::InQuery } else { Version::None }
+        if named {
+            Version::InQuery
+        } else {
+            Version::None
+        }
     }
 }
 
@@ -99,30 +107,50 @@ mod tests {
     fn the_table_of_the_wordpress_preset() {
         let rules = rules(Preset::Wordpress);
         let value = |path: &str, kind, version| rules.select(path.as_bytes(), kind, version);
-        assert_eq!(value("a.css", Kind::Code, Version::InQuery), Some(VERSIONED));
-        assert_eq!(value("a.0a1b2c3d.css", Kind::Code, Version::None), Some(VERSIONED));
-        assert_eq!(value("app-0A1B2C3D4E.js", Kind::Code, Version::None), Some(VERSIONED));
+        assert_eq!(
+            value("a.css", Kind::Code, Version::InQuery),
+            Some(VERSIONED)
+        );
+        assert_eq!(
+            value("a.0a1b2c3d.css", Kind::Code, Version::None),
+            Some(VERSIONED)
+        );
+        assert_eq!(
+            value("app-0A1B2C3D4E.js", Kind::Code, Version::None),
+            Some(VERSIONED)
+        );
         assert_eq!(value("a.css", Kind::Code, Version::None), Some(REVALIDATED));
         assert_eq!(value("a.jpg", Kind::Media, Version::None), Some(MEDIA));
         assert_eq!(value("a.pdf", Kind::Other, Version::None), None);
-        assert_eq!(value("abcdefgh.css", Kind::Code, Version::None), Some(REVALIDATED));
+        assert_eq!(
+            value("abcdefgh.css", Kind::Code, Version::None),
+            Some(REVALIDATED)
+        );
     }
 
     #[test]
     fn the_sites_own_rules_come_first_in_every_preset() {
         for preset in [Preset::Wordpress, Preset::Php, Preset::Static] {
             let rules = rules(preset);
-            assert_eq!(rules.select(b"own/a.css", Kind::Code, Version::InQuery), Some("private"));
+            assert_eq!(
+                rules.select(b"own/a.css", Kind::Code, Version::InQuery),
+                Some("private")
+            );
             assert_eq!(rules.select(b"a.none", Kind::Media, Version::InQuery), None);
         }
-        assert_eq!(rules(Preset::Static).select(b"a.css", Kind::Code, Version::InQuery), None);
+        assert_eq!(
+            rules(Preset::Static).select(b"a.css", Kind::Code, Version::InQuery),
+            None
+        );
     }
 
     #[test]
     fn versions_in_the_query() {
         let versioned = |query: &str| Version::of_query(Some(query.as_bytes())) == Version::InQuery;
         assert!(versioned("ver=6.1.9") && versioned("a=1&v=2") && versioned("ver="));
-        assert!(!versioned("over=1") && !versioned("") && !versioned("ver") && !versioned("a=ver=1"));
+        assert!(
+            !versioned("over=1") && !versioned("") && !versioned("ver") && !versioned("a=ver=1")
+        );
         assert_eq!(Version::of_query(None), Version::None);
     }
 }

@@ -3,7 +3,9 @@
 use crate::descriptor_cache::{FileFound, HeadPair, PreparedHeads};
 use crate::request::fields::Fields;
 use crate::request::head::Method;
-use crate::request::preconditions::{EntityTag, Precondition, Validators, evaluate, if_range_allows};
+use crate::request::preconditions::{
+    EntityTag, Precondition, Validators, evaluate, if_range_allows,
+};
 use crate::request::range::{RangeSet, resolve};
 use crate::site::decision::Request;
 use crate::site::partial;
@@ -49,7 +51,9 @@ impl Selected<'_> {
             match evaluate(true, request.fields, &validators) {
                 Precondition::Proceed => {}
                 Precondition::NotModified => return Some(self.not_modified()),
-                Precondition::Failed if request.method == Method::Head => return Some(local_answer(412).without_body()),
+                Precondition::Failed if request.method == Method::Head => {
+                    return Some(local_answer(412).without_body());
+                }
                 Precondition::Failed => return Some(local_answer(412)),
             }
         }
@@ -68,7 +72,11 @@ impl Selected<'_> {
 
     /// A racy file is not confirmed by its entity-tag: the content behind it may be another one by now.
     fn validators(&self, now: i64) -> Validators<'_> {
-        let etag = self.heads.etag.as_deref().filter(|_| !self.found.entry.racy);
+        let etag = self
+            .heads
+            .etag
+            .as_deref()
+            .filter(|_| !self.found.entry.racy);
         Validators {
             etag: etag.and_then(EntityTag::parse),
             last_modified: self.heads.last_modified,
@@ -85,3 +93,6 @@ impl Selected<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,9 @@ use lru::LruCache;
 use parking_lot::RwLock;
 
 use crate::clock::UnixTime;
-use crate::descriptor_cache::{DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Source, Want};
+use crate::descriptor_cache::{
+    DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Source, Want,
+};
 use crate::request::tree_path::TreePath;
 use crate::site::htaccess::{self, Rules, Verdict};
 
@@ -53,17 +55,28 @@ impl DirectoryRules {
     ) -> Result<bool, LookupError> {
         let folder = file.parent().unwrap_or(TreePath::ROOT).as_bytes();
         let chain = match self.known(root.id(), folder, now) {
-            Some(known) => known.chain,
+            Some((chain, _)) => chain,
             None => self.look(root, folder, now).await?,
         };
         Ok(chain.is_none_or(|chain| chain.allows(file.file_name())))
     }
 
-    fn known(&self, generation: u64, folder: &[u8], now: UnixTime) -> Option<Known> {
+    /// The chain of a folder, and when the oldest look in it was.
+    fn known(
+        &self,
+        generation: u64,
+        folder: &[u8],
+        now: UnixTime,
+    ) -> Option<(Option<Arc<Chain>>, UnixTime)> {
         let shard = self.shard(folder).read();
-        let known = shard.folders.peek(folder).filter(|_| shard.generation == generation)?;
+        let known = shard
+            .folders
+            .peek(folder)
+            .filter(|_| shard.generation == generation)?;
         let age = now.nanos_since(known.looked);
-        (0..VALID_NANOS).contains(&age).then(|| known.clone())
+        (0..VALID_NANOS)
+            .contains(&age)
+            .then(|| (known.chain.clone(), known.looked))
     }
 
     /// Walks from the root down to the folder.
@@ -78,19 +91,31 @@ impl DirectoryRules {
         for end in folder_ends(folder) {
             let folder = folder.get(..end).unwrap_or_default();
             if let Some(known) = self.known(root.id(), folder, now) {
-                (chain, looked) = (known.chain, known.looked);
+                (chain, looked) = known;
                 continue;
             }
             let own = self.own(root, folder).await?;
             chain = extended(chain, own.as_ref());
             // As old as the oldest look in it, so that no chain of chains outlives its time.
-            self.keep(root.id(), folder, Known { own, chain: chain.clone(), looked });
+            self.keep(
+                root.id(),
+                folder,
+                Known {
+                    own,
+                    chain: chain.clone(),
+                    looked,
+                },
+            );
         }
         Ok(chain)
     }
 
     /// The folder's own rules.
-    async fn own(&self, root: &Arc<RootGeneration>, folder: &[u8]) -> Result<Option<Own>, LookupError> {
+    async fn own(
+        &self,
+        root: &Arc<RootGeneration>,
+        folder: &[u8],
+    ) -> Result<Option<Own>, LookupError> {
         let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
         let path = [folder, separator, FILE_NAME].concat();
         let Some(path) = TreePath::new(&path) else {
@@ -129,7 +154,10 @@ impl DirectoryRules {
 
     fn kept(&self, generation: u64, folder: &[u8]) -> Option<Own> {
         let shard = self.shard(folder).read();
-        let known = shard.folders.peek(folder).filter(|_| shard.generation == generation)?;
+        let known = shard
+            .folders
+            .peek(folder)
+            .filter(|_| shard.generation == generation)?;
         known.own.clone()
     }
 
@@ -144,7 +172,9 @@ impl DirectoryRules {
 
     fn shard(&self, folder: &[u8]) -> &RwLock<Shard> {
         let hash = usize::try_from(self.hashing.hash_one(folder) % SHARDS as u64).unwrap_or(0);
-        self.shards.get(hash).expect("invariant: the hash is taken modulo the number of shards")
+        self.shards
+            .get(hash)
+            .expect("invariant: the hash is taken modulo the number of shards")
     }
 }
 
@@ -156,7 +186,7 @@ struct Shard {
 }
 
 /// What is known of one folder.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Known {
     own: Option<Own>,
     /// None: neither the folder nor one above it has any rule.
@@ -202,10 +232,16 @@ fn extended(above: Option<Arc<Chain>>, own: Option<&Own>) -> Option<Arc<Chain>> 
 
 /// The whole text; None when it is too long or cannot be read.
 async fn content(file: &FileFound) -> Option<bytes::Bytes> {
-    let size = usize::try_from(file.entry.size()).ok().filter(|&size| size <= LONGEST)?;
+    let size = usize::try_from(file.entry.size())
+        .ok()
+        .filter(|&size| size <= LONGEST)?;
     match &file.source {
         Source::Memory(bytes) => Some(bytes.clone()),
-        Source::Descriptor(open) => open.read_at(0, size).await.ok().filter(|bytes| bytes.len() == size),
+        Source::Descriptor(open) => open
+            .read_at(0, size)
+            .await
+            .ok()
+            .filter(|bytes| bytes.len() == size),
         Source::None => None,
     }
 }
@@ -213,7 +249,9 @@ async fn content(file: &FileFound) -> Option<bytes::Bytes> {
 /// The lengths of the prefixes of a path that are folders: the root, and each of its segments.
 fn folder_ends(folder: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let whole = (!folder.is_empty()).then_some(folder.len());
-    std::iter::once(0).chain(memchr::memchr_iter(b'/', folder)).chain(whole)
+    std::iter::once(0)
+        .chain(memchr::memchr_iter(b'/', folder))
+        .chain(whole)
 }
 
 const FILE_NAME: &[u8] = b".htaccess";
@@ -223,3 +261,6 @@ const LONGEST: usize = 64 * 1024;
 const VALID_NANOS: i128 = 2_000_000_000;
 const SHARDS: usize = 16;
 const FOLDERS_PER_SHARD: NonZeroUsize = NonZeroUsize::new(512).expect("invariant: not zero");
+
+#[cfg(test)]
+mod tests;

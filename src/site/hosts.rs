@@ -56,7 +56,9 @@ impl Names {
             named = true;
             let name = without_port(host.as_bytes()).to_ascii_lowercase();
             match name.strip_prefix(b"*") {
-                Some(suffix) if suffix.starts_with(b".") => self.wildcard.entry(suffix.into()).or_insert(index),
+                Some(suffix) if suffix.starts_with(b".") => {
+                    self.wildcard.entry(suffix.into()).or_insert(index)
+                }
                 _ => self.exact.entry(name.into()).or_insert(index),
             };
         }
@@ -120,7 +122,12 @@ mod tests {
 
     #[test]
     fn exact_then_longest_wildcard_then_the_site_without_hosts() {
-        let names = names(&[&["*.example.com"], &["a.example.com"], &["*.b.example.com"], &[]]);
+        let names = names(&[
+            &["*.example.com"],
+            &["a.example.com"],
+            &["*.b.example.com"],
+            &[],
+        ]);
         assert_eq!(select(&names, "a.example.com"), Some(1));
         assert_eq!(select(&names, "x.example.com"), Some(0));
         assert_eq!(select(&names, "y.x.example.com"), Some(0));
@@ -144,8 +151,14 @@ mod tests {
     fn case_port_and_trailing_dot_do_not_count() {
         let names = names(&[&["Example.COM", "[2001:db8::1]", "::1", "127.0.0.1"]]);
         for host in [
-            "EXAMPLE.com", "example.com:8080", "example.com.", "example.com.:80", "[2001:DB8::1]", "[2001:db8::1]:443",
-            "[::1]:80", "127.0.0.1:8080",
+            "EXAMPLE.com",
+            "example.com:8080",
+            "example.com.",
+            "example.com.:80",
+            "[2001:DB8::1]",
+            "[2001:db8::1]:443",
+            "[::1]:80",
+            "127.0.0.1:8080",
         ] {
             assert_eq!(select(&names, host), Some(0), "{host}");
         }

@@ -152,7 +152,8 @@ impl Reader {
         } else if !line.starts_with('#') && !self.skipping() {
             let words = words(line);
             if let Some((name, arguments)) = words.split_first() {
-                self.statements().directive(&name.to_ascii_lowercase(), arguments);
+                self.statements()
+                    .directive(&name.to_ascii_lowercase(), arguments);
             }
         }
     }
@@ -176,7 +177,9 @@ impl Reader {
                 .any(|m| m.eq_ignore_ascii_case("GET") || m.eq_ignore_ascii_case("HEAD"))
         };
         match name {
-            "ifmodule" | "ifversion" | "ifdefine" | "iffile" | "ifdirective" | "ifsection" => Section::Transparent,
+            "ifmodule" | "ifversion" | "ifdefine" | "iffile" | "ifdirective" | "ifsection" => {
+                Section::Transparent
+            }
             "limit" if names_get() => Section::Transparent,
             "limitexcept" if !names_get() => Section::Transparent,
             "files" | "filesmatch" => {

@@ -170,10 +170,25 @@ mod tests {
 
     #[test]
     fn only_what_shrinks_is_compressible() {
-        for name in ["a.css", "a.js", "a.json", "a.svg", "a.xml", "a.wasm", "a.ttf", "a.otf", "a.eot", "a.ico", "a.bmp", "a.webmanifest"] {
+        for name in [
+            "a.css",
+            "a.js",
+            "a.json",
+            "a.svg",
+            "a.xml",
+            "a.wasm",
+            "a.ttf",
+            "a.otf",
+            "a.eot",
+            "a.ico",
+            "a.bmp",
+            "a.webmanifest",
+        ] {
             assert!(MediaType::of(name.as_bytes()).compressible, "{name}");
         }
-        for name in ["a.jpg", "a.png", "a.woff2", "a.zip", "a.mp4", "a.svgz", "noext"] {
+        for name in [
+            "a.jpg", "a.png", "a.woff2", "a.zip", "a.mp4", "a.svgz", "noext",
+        ] {
             assert!(!MediaType::of(name.as_bytes()).compressible, "{name}");
         }
     }

@@ -40,6 +40,9 @@ pub mod static_site;
 pub mod validator;
 pub mod wordpress;
 
+#[cfg(test)]
+mod fixture;
+
 pub use accel::AccelTarget;
 pub use decision::{Decision, Request, Script};
 pub use hosts::Sites;

@@ -60,7 +60,11 @@ pub fn multiple(selected: &Selected<'_>, ranges: &[ByteRange]) -> Answer {
         let mut fields = format!("{start}--{boundary}\r\nContent-Type: ").into_bytes();
         fields.extend_from_slice(selected.media_type);
         fields.extend_from_slice(
-            format!("\r\nContent-Range: bytes {}-{}/{complete}\r\n\r\n", range.first, range.last).as_bytes(),
+            format!(
+                "\r\nContent-Range: bytes {}-{}/{complete}\r\n\r\n",
+                range.first, range.last
+            )
+            .as_bytes(),
         );
         parts.push(Part::Memory(Bytes::from(fields)));
         parts.push(part(selected.found, range));
@@ -88,8 +92,13 @@ fn answer(head: Vec<u8>, body: Body) -> Answer {
 fn part(found: &FileFound, range: ByteRange) -> Part {
     match &found.source {
         Source::Memory(bytes) => {
-            let end = usize::try_from(range.last).ok().and_then(|last| last.checked_add(1));
-            let stretch = usize::try_from(range.first).ok().zip(end).filter(|&(first, end)| first <= end && end <= bytes.len());
+            let end = usize::try_from(range.last)
+                .ok()
+                .and_then(|last| last.checked_add(1));
+            let stretch = usize::try_from(range.first)
+                .ok()
+                .zip(end)
+                .filter(|&(first, end)| first <= end && end <= bytes.len());
             Part::Memory(stretch.map_or_else(Bytes::new, |(first, end)| bytes.slice(first..end)))
         }
         Source::Descriptor(file) => Part::File(FileSpan {
@@ -104,7 +113,8 @@ fn part(found: &FileFound, range: ByteRange) -> Part {
 /// A line that does not stand in the content: whoever wrote the content cannot have known it, since it is a keyed hash
 /// of how many were made before, and the keys are this process' own.
 fn boundary() -> String {
-    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+    static KEYS: LazyLock<[RandomState; 2]> =
+        LazyLock::new(|| [RandomState::new(), RandomState::new()]);
     static MADE: AtomicU64 = AtomicU64::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let [high, low] = KEYS.each_ref().map(|key| key.hash_one(number));

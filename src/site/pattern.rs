@@ -147,15 +147,27 @@ mod tests {
 
     #[test]
     fn one_star_stays_within_a_segment() {
-        check("/a/*.css", &["/a/x.css", "/a/.css"], &["/a/b/x.css", "/b/x.css"]);
+        check(
+            "/a/*.css",
+            &["/a/x.css", "/a/.css"],
+            &["/a/b/x.css", "/b/x.css"],
+        );
         check("/a/*/c/", &["/a/b/c/", "/a/b/c/d"], &["/a/b/x/c/"]);
     }
 
     #[test]
     fn two_stars_cross_segments() {
-        check("/a/**/x.css", &["/a/x.css", "/a/b/c/x.css"], &["/b/x.css", "/a/bx.css"]);
+        check(
+            "/a/**/x.css",
+            &["/a/x.css", "/a/b/c/x.css"],
+            &["/b/x.css", "/a/bx.css"],
+        );
         check("/a/**", &["/a/x", "/a/x/y"], &["/ab/x"]);
-        check("cache/*.css", &["/cache/a.css", "/x/cache/a.css"], &["/xcache/a.css"]);
+        check(
+            "cache/*.css",
+            &["/cache/a.css", "/x/cache/a.css"],
+            &["/xcache/a.css"],
+        );
     }
 
     #[test]

@@ -22,7 +22,10 @@ pub fn is_source(name: &[u8]) -> bool {
         if is_source_extension(extension) {
             return true;
         }
-        if !COPIES.iter().any(|copy| extension.eq_ignore_ascii_case(copy)) {
+        if !COPIES
+            .iter()
+            .any(|copy| extension.eq_ignore_ascii_case(copy))
+        {
             return false;
         }
         name = without_tricks(stem);
@@ -53,10 +56,12 @@ fn split_extension(name: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn is_source_extension(extension: &[u8]) -> bool {
-    SOURCES.iter().any(|source| extension.eq_ignore_ascii_case(source))
-        || extension
-            .split_last()
-            .is_some_and(|(digit, php)| (b'3'..=b'8').contains(digit) && php.eq_ignore_ascii_case(b"php"))
+    SOURCES
+        .iter()
+        .any(|source| extension.eq_ignore_ascii_case(source))
+        || extension.split_last().is_some_and(|(digit, php)| {
+            (b'3'..=b'8').contains(digit) && php.eq_ignore_ascii_case(b"php")
+        })
 }
 
 const SCRIPT_SUFFIX: &[u8] = b".php";
@@ -73,7 +78,13 @@ mod tests {
     #[test]
     fn a_script_is_told_by_its_exact_suffix() {
         assert!(is_script(b"index.php"));
-        for name in [&b"index.PHP"[..], b".php", b"index.php5", b"index.php ", "index.\u{ff50}hp".as_bytes()] {
+        for name in [
+            &b"index.PHP"[..],
+            b".php",
+            b"index.php5",
+            b"index.php ",
+            "index.\u{ff50}hp".as_bytes(),
+        ] {
             assert!(!is_script(name), "{name:?}");
         }
     }
@@ -81,17 +92,43 @@ mod tests {
     #[test]
     fn sources_are_told_behind_tricks() {
         for name in [
-            "a.php", "a.PHP", "a.PhP", "a.php3", "a.php8", "a.phtml", "a.PHAR", "a.phps", "a.pht", "a.inc", "a.php.",
-            "a.php...", "a.php ", "a.php~", "a.php.bak", "a.PHP.OLD~", "a.php.save~.swp", ".php",
+            "a.php",
+            "a.PHP",
+            "a.PhP",
+            "a.php3",
+            "a.php8",
+            "a.phtml",
+            "a.PHAR",
+            "a.phps",
+            "a.pht",
+            "a.inc",
+            "a.php.",
+            "a.php...",
+            "a.php ",
+            "a.php~",
+            "a.php.bak",
+            "a.PHP.OLD~",
+            "a.php.save~.swp",
+            ".php",
         ] {
-
             assert!(is_source(name.as_bytes()), "{name}");
         }
     }
 
     #[test]
     fn other_names_are_no_sources() {
-        for name in ["a.css", "php", "a.php.css", "a.php9", "a.phpx", "inc", "a.bak", "", "~", "a.include"] {
+        for name in [
+            "a.css",
+            "php",
+            "a.php.css",
+            "a.php9",
+            "a.phpx",
+            "inc",
+            "a.bak",
+            "",
+            "~",
+            "a.include",
+        ] {
             assert!(!is_source(name.as_bytes()), "{name}");
         }
     }

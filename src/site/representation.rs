@@ -17,7 +17,9 @@ use crate::request::tree_path::TreePath;
 use crate::site::cache_control::{CacheControl, Version};
 use crate::site::media_type::MediaType;
 use crate::site::pattern::Pattern;
-use crate::site::settings::{CacheControlRule, EtagMode, HeaderRule, Preset, SiteError, SiteSettings};
+use crate::site::settings::{
+    CacheControlRule, EtagMode, HeaderRule, Preset, SiteError, SiteSettings,
+};
 use crate::site::validator;
 
 /// The rules by which a site renders heads.
@@ -81,14 +83,22 @@ impl HeadRules {
             }
             fields.set("ETag", &etag);
             fields.set("Accept-Ranges", b"bytes");
-            if let Some(value) = self.cache_control.select(path.as_bytes(), media_type.kind, version) {
+            if let Some(value) =
+                self.cache_control
+                    .select(path.as_bytes(), media_type.kind, version)
+            {
                 fields.set("Cache-Control", value.as_bytes());
             }
             if media_type.compressible {
                 fields.set("Vary", b"Accept-Encoding");
             }
             fields.set("X-Content-Type-Options", b"nosniff");
-            for (name, value) in self.headers.iter().filter(|(p, _)| p.matches(path.as_bytes())).flat_map(|(_, s)| s) {
+            for (name, value) in self
+                .headers
+                .iter()
+                .filter(|(p, _)| p.matches(path.as_bytes()))
+                .flat_map(|(_, s)| s)
+            {
                 // Two lines of Vary are one list (RFC 9110 §5.3); replacing ours would let caches mix codings.
                 if name.eq_ignore_ascii_case("Vary") {
                     fields.add(name, value.as_bytes());
@@ -116,7 +126,11 @@ struct FieldList(Vec<(String, Vec<u8>)>);
 impl FieldList {
     /// Sets a field, in the place of one of the same name.
     fn set(&mut self, name: &str, value: &[u8]) {
-        match self.0.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        match self
+            .0
+            .iter_mut()
+            .find(|(other, _)| other.eq_ignore_ascii_case(name))
+        {
             Some((_, old)) => *old = value.to_vec(),
             None => self.add(name, value),
         }
@@ -127,7 +141,10 @@ impl FieldList {
     }
 
     fn value(&self, name: &str) -> &[u8] {
-        let field = self.0.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+        let field = self
+            .0
+            .iter()
+            .find(|(other, _)| other.eq_ignore_ascii_case(name));
         field.map_or(&[], |(_, value)| value)
     }
 
@@ -142,7 +159,10 @@ impl FieldList {
     fn lines(&self, start: &[u8], left_out: &[&str]) -> Bytes {
         let mut head = start.to_vec();
         for (name, value) in &self.0 {
-            if !left_out.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+            if !left_out
+                .iter()
+                .any(|other| other.eq_ignore_ascii_case(name))
+            {
                 for part in [name.as_bytes(), b": ", value, b"\r\n"] {
                     head.extend_from_slice(part);
                 }
@@ -206,7 +226,12 @@ fn check_value(name: &str, value: &str) -> Result<(), SiteError> {
 }
 
 /// RFC 9110 §15.4.5: a 304 has what a cache needs to know, and nothing about a content it does not bring.
-const NOT_IN_304: [&str; 4] = ["Content-Type", "Content-Length", "Accept-Ranges", "X-Content-Type-Options"];
+const NOT_IN_304: [&str; 4] = [
+    "Content-Type",
+    "Content-Length",
+    "Accept-Ranges",
+    "X-Content-Type-Options",
+];
 /// The range decides these.
 const NOT_IN_206: [&str; 2] = ["Content-Type", "Content-Length"];
 /// Fields that framing, validators and ranges depend on.

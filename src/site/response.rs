@@ -100,8 +100,12 @@ impl Part {
 /// Its head is rendered once per process. A status that nothing here answers with becomes 500.
 #[must_use]
 pub fn local_answer(status: u16) -> Answer {
-    static RENDERED: LazyLock<Vec<Answer>> =
-        LazyLock::new(|| STATUSES.iter().map(|&(status, reason, fields)| text(status, reason, fields)).collect());
+    static RENDERED: LazyLock<Vec<Answer>> = LazyLock::new(|| {
+        STATUSES
+            .iter()
+            .map(|&(status, reason, fields)| text(status, reason, fields))
+            .collect()
+    });
     let known = |status| RENDERED.iter().find(|answer| answer.status == status);
     known(status)
         .or_else(|| known(500))
@@ -131,7 +135,11 @@ pub fn options() -> Answer {
 /// 416 for a representation of this length (RFC 9110 §15.5.17).
 #[must_use]
 pub fn not_satisfiable(complete_length: u64) -> Answer {
-    text(416, "Range Not Satisfiable", &format!("Content-Range: bytes */{complete_length}\r\n"))
+    text(
+        416,
+        "Range Not Satisfiable",
+        &format!("Content-Range: bytes */{complete_length}\r\n"),
+    )
 }
 
 /// A redirect to the path with a slash behind it, with its query; 301, or 308 where the method must stay.
@@ -141,7 +149,10 @@ pub fn not_satisfiable(complete_length: u64) -> Answer {
 #[must_use]
 pub fn add_slash(path: &[u8], query: Option<&[u8]>, status: u16) -> Answer {
     let mut location = b"Location: /".to_vec();
-    let relative = path.iter().position(|&b| b != b'/').and_then(|first| path.get(first..));
+    let relative = path
+        .iter()
+        .position(|&b| b != b'/')
+        .and_then(|first| path.get(first..));
     encode(relative.unwrap_or_default(), PATH, &mut location);
     location.push(b'/');
     if let Some(query) = query {
@@ -149,7 +160,11 @@ pub fn add_slash(path: &[u8], query: Option<&[u8]>, status: u16) -> Answer {
         encode(query, QUERY, &mut location);
     }
     location.extend_from_slice(b"\r\n");
-    let reason = if status == 308 { "Permanent Redirect" } else { "Moved Permanently" };
+    let reason = if status == 308 {
+        "Permanent Redirect"
+    } else {
+        "Moved Permanently"
+    };
     text(status, reason, &String::from_utf8_lossy(&location))
 }
 
@@ -193,7 +208,11 @@ const STATUSES: [(u16, &str, &str); 27] = [
     (401, "Unauthorized", ""),
     (403, "Forbidden", ""),
     (404, "Not Found", ""),
-    (405, "Method Not Allowed", "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"),
+    (
+        405,
+        "Method Not Allowed",
+        "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n",
+    ),
     (406, "Not Acceptable", ""),
     (408, "Request Timeout", ""),
     (409, "Conflict", ""),
@@ -232,8 +251,14 @@ mod tests {
             let answer = local_answer(status);
             assert_eq!(answer.status, status);
             let head = head(&answer);
-            assert!(head.starts_with(&format!("HTTP/1.1 {status} {reason}\r\n")), "{head}");
-            assert!(head.contains(&format!("Content-Length: {}\r\n", answer.body.length())), "{head}");
+            assert!(
+                head.starts_with(&format!("HTTP/1.1 {status} {reason}\r\n")),
+                "{head}"
+            );
+            assert!(
+                head.contains(&format!("Content-Length: {}\r\n", answer.body.length())),
+                "{head}"
+            );
             assert!(head.contains("Cache-Control: no-store\r\n") && head.ends_with("\r\n"));
         }
         assert_eq!(local_answer(299).status, 500);
@@ -252,12 +277,17 @@ mod tests {
         let location = |path: &[u8], query| {
             let head = head(&add_slash(path, query, 301));
             let start = head.find("Location: ").map_or(0, |at| at + 10);
-            head.get(start..).map(|rest| rest.trim_end().to_owned()).unwrap_or_default()
+            head.get(start..)
+                .map(|rest| rest.trim_end().to_owned())
+                .unwrap_or_default()
         };
         assert_eq!(location(b"/wp-admin", Some(b"x=1")), "/wp-admin/?x=1");
         assert_eq!(location(b"/a b/\xc3\xa9%", None), "/a%20b/%C3%A9%25/");
         assert_eq!(location(b"//evil.example", None), "/evil.example/");
         assert_eq!(location(b"/a", Some(b"")), "/a/?");
-        assert_eq!(location(b"/a\r\nX: 1", Some(b"\r\nY: 1")), "/a%0D%0AX:%201/?%0D%0AY:%201");
+        assert_eq!(
+            location(b"/a\r\nX: 1", Some(b"\r\nY: 1")),
+            "/a%0D%0AX:%201/?%0D%0AY:%201"
+        );
     }
 }

@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::descriptor_cache::{DescriptorCache, FileFound, Found, LookupError, Outcome, RootGeneration, Want};
+use crate::descriptor_cache::{
+    DescriptorCache, FileFound, Found, LookupError, Outcome, RootGeneration, Want,
+};
 use crate::request::target::Target;
 use crate::request::tree_path::TreePath;
 use crate::site::access::Access;
@@ -79,7 +81,10 @@ impl Router {
     ///
     /// # Errors
     /// A pattern that cannot be used.
-    pub fn new(settings: &SiteSettings, cache: Arc<DescriptorCache>) -> Result<Router, PatternError> {
+    pub fn new(
+        settings: &SiteSettings,
+        cache: Arc<DescriptorCache>,
+    ) -> Result<Router, PatternError> {
         Ok(Router {
             cache,
             access: Access::new(settings)?,
@@ -92,7 +97,11 @@ impl Router {
             multisite: settings.multisite,
             missing_php: settings.missing_php,
             missing_assets: settings.missing_assets,
-            missing_assets_php: settings.missing_assets_php.iter().map(|p| Pattern::parse(p)).collect::<Result<_, _>>()?,
+            missing_assets_php: settings
+                .missing_assets_php
+                .iter()
+                .map(|p| Pattern::parse(p))
+                .collect::<Result<_, _>>()?,
         })
     }
 
@@ -119,10 +128,10 @@ impl Router {
             path,
             names_folder: target.trailing_slash(),
         };
-        if self.preset != Preset::Static {
-            if let Some(resource) = self.script(root, &place).await? {
-                return Ok(resource);
-            }
+        if self.preset != Preset::Static
+            && let Some(resource) = self.script(root, &place).await?
+        {
+            return Ok(resource);
         }
         if php_source::is_source(path.file_name()) {
             return Ok(Resource::Refused);
@@ -131,12 +140,20 @@ impl Router {
     }
 
     /// A path that no file of the tree can have, since a segment of it holds a separator.
-    async fn unnamable<'t>(&self, root: &Arc<RootGeneration>, path: &[u8]) -> Result<Resource<'t>, LookupError> {
-        let name = path.rsplit(|b| matches!(b, b'/' | b'\\')).find(|name| !name.is_empty()).unwrap_or_default();
+    async fn unnamable<'t>(
+        &self,
+        root: &Arc<RootGeneration>,
+        path: &[u8],
+    ) -> Result<Resource<'t>, LookupError> {
+        let name = path
+            .rsplit(|b| matches!(b, b'/' | b'\\'))
+            .find(|name| !name.is_empty())
+            .unwrap_or_default();
         if php_source::is_source(name) {
             return Ok(Resource::Refused);
         }
-        self.nothing(root, path.strip_prefix(b"/").unwrap_or(path), None).await
+        self.nothing(root, path.strip_prefix(b"/").unwrap_or(path), None)
+            .await
     }
 
     /// The path in a network's tree, where the first segment names one of its sites.
@@ -148,7 +165,9 @@ impl Router {
         if self.multisite != Multisite::Subdirectory {
             return Ok(path);
         }
-        let Some(shared) = wordpress::without_site(path.as_bytes()).and_then(TreePath::new) else {
+        let shared = wordpress::without_site(path.as_bytes()).and_then(TreePath::new);
+        // Where PHP never runs the path is judged as it was asked for: `files/x.php` is no script of the network.
+        let Some(shared) = shared.filter(|_| self.access.php_runs(path.as_bytes())) else {
             return Ok(path);
         };
         if self.cannot_exist(root, path).await {
@@ -168,7 +187,10 @@ impl Router {
     ) -> Result<Option<Resource<'t>>, LookupError> {
         let whole = place.path.as_bytes();
         for end in php_source::script_ends(whole) {
-            let Some((Some(script), rest)) = whole.split_at_checked(end).map(|(s, rest)| (TreePath::new(s), rest)) else {
+            let Some((Some(script), rest)) = whole
+                .split_at_checked(end)
+                .map(|(s, rest)| (TreePath::new(s), rest))
+            else {
                 continue;
             };
             if !self.access.php_runs(script.as_bytes()) || self.access.denies(script.as_bytes()) {
@@ -176,7 +198,9 @@ impl Router {
             }
             if self.php == Php::Here || !rest.is_empty() {
                 let looked = self.look(root, script, Want::Script).await?;
-                match looked.map_or((Found::Missing, None), |(found, outcome)| (found, Some(outcome))) {
+                match looked.map_or((Found::Missing, None), |(found, outcome)| {
+                    (found, Some(outcome))
+                }) {
                     (Found::File(_), _) => {}
                     (Found::Directory, _) if !rest.is_empty() => continue,
                     (Found::Directory, outcome) | (Found::Missing, outcome) => {
@@ -205,7 +229,11 @@ impl Router {
     }
 
     /// A file or a folder of the tree, or nothing.
-    async fn file<'t>(&self, root: &Arc<RootGeneration>, place: Place<'t>) -> Result<Resource<'t>, LookupError> {
+    async fn file<'t>(
+        &self,
+        root: &Arc<RootGeneration>,
+        place: Place<'t>,
+    ) -> Result<Resource<'t>, LookupError> {
         let Place { path, names_folder } = place;
         if path.is_root() {
             return self.index(root, path).await;
@@ -220,14 +248,22 @@ impl Router {
             Some((Found::Directory, _)) if names_folder => self.index(root, path).await,
             Some((Found::Directory, _)) => Ok(Resource::Folder),
             // A file is no folder: `style.css/` is not `style.css`.
-            Some((Found::File(_) | Found::Missing, outcome)) => self.nothing(root, path.as_bytes(), Some(outcome)).await,
+            Some((Found::File(_) | Found::Missing, outcome)) => {
+                self.nothing(root, path.as_bytes(), Some(outcome)).await
+            }
         }
     }
 
     /// What a folder shows: `index.php`, then `index.html`.
-    async fn index<'t>(&self, root: &Arc<RootGeneration>, folder: TreePath<'t>) -> Result<Resource<'t>, LookupError> {
+    async fn index<'t>(
+        &self,
+        root: &Arc<RootGeneration>,
+        folder: TreePath<'t>,
+    ) -> Result<Resource<'t>, LookupError> {
         let script = joined(folder, b"index.php");
-        let runs = self.php != Php::Nowhere && self.access.php_runs(&script) && !self.access.denies(&script);
+        let runs = self.php != Php::Nowhere
+            && self.access.php_runs(&script)
+            && !self.access.denies(&script);
         if runs
             && let Some(path) = TreePath::new(&script)
             && let Found::File(_) = self.cache.lookup(root, path, Want::Script).await?.found
@@ -250,7 +286,9 @@ impl Router {
             }
         }
         match self.preset {
-            Preset::Wordpress if self.access.layout().is_of_wordpress(folder.as_bytes()) => Ok(Resource::Missing(None)),
+            Preset::Wordpress if self.access.layout().is_of_wordpress(folder.as_bytes()) => {
+                Ok(Resource::Missing(None))
+            }
             Preset::Wordpress => Ok(Resource::FrontController),
             Preset::Php | Preset::Static => self.nothing(root, folder.as_bytes(), None).await,
         }
@@ -269,8 +307,15 @@ impl Router {
                 let index = TreePath::new(b"index.php").expect("invariant: a well-formed path");
                 let page = crate::site::media_type::extension(wordpress::file_name(path)).is_none()
                     && self.php == Php::Here
-                    && matches!(self.cache.lookup(root, index, Want::Script).await?.found, Found::File(_));
-                Ok(if page { Resource::FrontController } else { Resource::Missing(outcome) })
+                    && matches!(
+                        self.cache.lookup(root, index, Want::Script).await?.found,
+                        Found::File(_)
+                    );
+                Ok(if page {
+                    Resource::FrontController
+                } else {
+                    Resource::Missing(outcome)
+                })
             }
             Preset::Wordpress => Ok(self.nothing_of_wordpress(path, outcome)),
         }
@@ -278,7 +323,8 @@ impl Router {
 
     fn nothing_of_wordpress<'t>(&self, path: &[u8], outcome: Option<Outcome>) -> Resource<'t> {
         if self.multisite != Multisite::Off
-            && let Some(file) = wordpress::network_file(path, self.multisite == Multisite::Subdirectory)
+            && let Some(file) =
+                wordpress::network_file(path, self.multisite == Multisite::Subdirectory)
         {
             let mut query = b"file=".to_vec();
             response::encode(file, b"-._~/", &mut query);
@@ -290,8 +336,15 @@ impl Router {
         }
         let asset = self.missing_assets == MissingAssets::NotFound
             && self.access.layout().is_asset(path)
-            && !self.missing_assets_php.iter().any(|pattern| pattern.matches(path));
-        if asset { Resource::Missing(outcome) } else { Resource::FrontController }
+            && !self
+                .missing_assets_php
+                .iter()
+                .any(|pattern| pattern.matches(path));
+        if asset {
+            Resource::Missing(outcome)
+        } else {
+            Resource::FrontController
+        }
     }
 
     /// Looks the path up; None without any look when the root has no such name.

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::descriptor_cache::{DescriptorCache, DocumentRoot, FileFound, LookupError, RootGeneration};
+use crate::descriptor_cache::{
+    DescriptorCache, DocumentRoot, FileFound, LookupError, RootGeneration,
+};
 use crate::request::fields::Fields;
 use crate::request::head::Method;
 use crate::request::tree_path::TreePath;
@@ -33,12 +35,16 @@ impl StaticSite {
     ///
     /// # Errors
     /// The root cannot be used, or a rule of the settings.
-    pub fn new(settings: &SiteSettings, cache: Arc<DescriptorCache>) -> Result<StaticSite, SiteError> {
+    pub fn new(
+        settings: &SiteSettings,
+        cache: Arc<DescriptorCache>,
+    ) -> Result<StaticSite, SiteError> {
         Ok(StaticSite {
             root: cache.root(&settings.root, settings.links.clone())?,
             router: Router::new(settings, cache.clone())?,
             head_rules: HeadRules::new(settings)?,
-            directory_rules: (settings.htaccess == Htaccess::Deny).then(|| DirectoryRules::new(cache.clone())),
+            directory_rules: (settings.htaccess == Htaccess::Deny)
+                .then(|| DirectoryRules::new(cache.clone())),
             settings: settings.clone(),
             cache,
         })
@@ -64,12 +70,16 @@ impl StaticSite {
     pub async fn decide<F: Fields + ?Sized>(&self, request: &Request<'_, F>) -> Decision {
         match request.method {
             Method::Trace | Method::Connect => return Decision::Answer(local_answer(405)),
-            Method::Options if request.target.is_asterisk() => return Decision::Answer(response::options()),
+            Method::Options if request.target.is_asterisk() => {
+                return Decision::Answer(response::options());
+            }
             _ => {}
         }
         let decision = self.route(request).await;
         match decision.unwrap_or_else(|error| Decision::Answer(local_answer(error.status()))) {
-            Decision::Answer(answer) if request.method == Method::Head => Decision::Answer(answer.without_body()),
+            Decision::Answer(answer) if request.method == Method::Head => {
+                Decision::Answer(answer.without_body())
+            }
             decision => decision,
         }
     }
@@ -96,12 +106,19 @@ impl StaticSite {
         }
     }
 
-    async fn route<F: Fields + ?Sized>(&self, request: &Request<'_, F>) -> Result<Decision, LookupError> {
+    async fn route<F: Fields + ?Sized>(
+        &self,
+        request: &Request<'_, F>,
+    ) -> Result<Decision, LookupError> {
         // One resolution of the root for the whole request: DESIGN section 3.
         let generation = self.root.current();
         let decision = match self.router.locate(&generation, request.target).await? {
             Resource::Refused => Decision::Answer(local_answer(403)),
-            Resource::File { path, found, outcome } => {
+            Resource::File {
+                path,
+                found,
+                outcome,
+            } => {
                 let path = TreePath::new(&path).unwrap_or(TreePath::ROOT);
                 let answer = if self.is_allowed(&generation, path, request).await? {
                     self.file(path, &found, request).await
@@ -111,7 +128,10 @@ impl StaticSite {
                 Decision::Answer(answer.after(Some(outcome)))
             }
             Resource::Script(script) => self.script(generation, script, request, 403).await?,
-            Resource::FrontController => self.script(generation, front_controller(), request, 404).await?,
+            Resource::FrontController => {
+                self.script(generation, front_controller(), request, 404)
+                    .await?
+            }
             Resource::Folder => self.unless_origin(|| {
                 let status = if request.reads() { 301 } else { 308 };
                 response::add_slash(&request.target.path, request.target.query, status)
@@ -121,7 +141,12 @@ impl StaticSite {
         Ok(decision)
     }
 
-    async fn file<F: Fields + ?Sized>(&self, path: TreePath<'_>, found: &FileFound, request: &Request<'_, F>) -> Answer {
+    async fn file<F: Fields + ?Sized>(
+        &self,
+        path: TreePath<'_>,
+        found: &FileFound,
+        request: &Request<'_, F>,
+    ) -> Answer {
         match request.method {
             Method::Get | Method::Head => {}
             Method::Options => return response::options(),
@@ -202,13 +227,17 @@ impl StaticSite {
             // Without it the entity-tag is a weak one.
             let _ = found.content_hash().await;
         }
-        entry.heads(self.head_rules.id(), || self.head_rules.render(path, entry, request.now))
+        entry.heads(self.head_rules.id(), || {
+            self.head_rules.render(path, entry, request.now)
+        })
     }
 }
 
 impl fmt::Debug for StaticSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StaticSite").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("StaticSite")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -219,3 +248,6 @@ fn front_controller() -> ScriptPath {
         query: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

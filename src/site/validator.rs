@@ -26,7 +26,11 @@ pub fn needs_hash(mode: EtagMode, entry: &FileEntry, now: UnixTime) -> bool {
 /// The entity-tag as sent, with quotes and `W/`.
 #[must_use]
 pub fn entity_tag(mode: EtagMode, entry: &FileEntry, now: UnixTime) -> Box<[u8]> {
-    let (modified, changed, size) = (nanos(entry.modified()), nanos(entry.changed()), entry.size());
+    let (modified, changed, size) = (
+        nanos(entry.modified()),
+        nanos(entry.changed()),
+        entry.size(),
+    );
     let tag = if entry.racy {
         format!("W/\"{modified:x}-{size:x}-r{changed:x}\"")
     } else if needs_hash(mode, entry, now) {
@@ -46,7 +50,11 @@ pub fn entity_tag(mode: EtagMode, entry: &FileEntry, now: UnixTime) -> Box<[u8]>
 /// Whether a modification time says when the file was modified.
 fn is_meaningful(modified: UnixTime, now: UnixTime) -> bool {
     let UnixTime { seconds, .. } = modified;
-    seconds > 1 && modified <= now && seconds != NPM_EPOCH && !is_zip_epoch(seconds) && seconds <= LAST_DATE
+    seconds > 1
+        && modified <= now
+        && seconds != NPM_EPOCH
+        && !is_zip_epoch(seconds)
+        && seconds <= LAST_DATE
 }
 
 /// 1980-01-01, the first date an archive can hold, in any zone: zip has local time.
@@ -74,12 +82,26 @@ mod tests {
     use super::*;
     use crate::descriptor_cache::Identity;
 
-    const NOW: UnixTime = UnixTime { seconds: 1_700_000_000, nanos: 0 };
+    const NOW: UnixTime = UnixTime {
+        seconds: 1_700_000_000,
+        nanos: 0,
+    };
 
     fn entry(seconds: i64, nanos: u32, racy: bool) -> FileEntry {
         let modified = UnixTime { seconds, nanos };
-        let changed = UnixTime { seconds: 1_600_000_000, nanos: 1 };
-        let identity = Identity { device: 1, inode: 2, size: 10, modified, changed, links: 1, mode: 0o100_644 };
+        let changed = UnixTime {
+            seconds: 1_600_000_000,
+            nanos: 1,
+        };
+        let identity = Identity {
+            device: 1,
+            inode: 2,
+            size: 10,
+            modified,
+            changed,
+            links: 1,
+            mode: 0o100_644,
+        };
         FileEntry::new(identity, racy)
     }
 
@@ -90,8 +112,14 @@ mod tests {
     #[test]
     fn the_three_forms() {
         let file = entry(1_704_164_645 - 10_000_000, 500_000_000, false);
-        assert_eq!(tag(EtagMode::Mtime, &file), format!("\"{:x}-a\"", 1_694_164_645_500_000_000_u64));
-        assert_eq!(tag(EtagMode::Nginx, &file), format!("\"{:x}-a\"", 1_694_164_645));
+        assert_eq!(
+            tag(EtagMode::Mtime, &file),
+            format!("\"{:x}-a\"", 1_694_164_645_500_000_000_u64)
+        );
+        assert_eq!(
+            tag(EtagMode::Nginx, &file),
+            format!("\"{:x}-a\"", 1_694_164_645)
+        );
         assert_eq!(last_modified(&file, NOW), Some(1_694_164_645));
         assert!(needs_hash(EtagMode::Content, &file, NOW));
         assert!(!needs_hash(EtagMode::Mtime, &file, NOW));
@@ -99,15 +127,35 @@ mod tests {
 
     #[test]
     fn dates_that_say_nothing() {
-        for seconds in [0, 1, -5, i64::MIN / 2, ZIP_EPOCH, ZIP_EPOCH + 3600, ZIP_EPOCH - 5 * 3600 - 1800, NPM_EPOCH, NOW.seconds + 1, i64::MAX] {
+        for seconds in [
+            0,
+            1,
+            -5,
+            i64::MIN / 2,
+            ZIP_EPOCH,
+            ZIP_EPOCH + 3600,
+            ZIP_EPOCH - 5 * 3600 - 1800,
+            NPM_EPOCH,
+            NOW.seconds + 1,
+            i64::MAX,
+        ] {
             let file = entry(seconds, 0, false);
             assert_eq!(last_modified(&file, NOW), None, "{seconds}");
             for mode in [EtagMode::Mtime, EtagMode::Nginx, EtagMode::Content] {
                 assert!(needs_hash(mode, &file, NOW), "{seconds}");
-                assert!(tag(mode, &file).starts_with("W/"), "no content was read yet");
+                assert!(
+                    tag(mode, &file).starts_with("W/"),
+                    "no content was read yet"
+                );
             }
         }
-        for seconds in [2, ZIP_EPOCH + 1, ZIP_EPOCH + 86_400, NPM_EPOCH + 1, NOW.seconds] {
+        for seconds in [
+            2,
+            ZIP_EPOCH + 1,
+            ZIP_EPOCH + 86_400,
+            NPM_EPOCH + 1,
+            NOW.seconds,
+        ] {
             assert_eq!(last_modified(&entry(seconds, 0, false), NOW), Some(seconds));
         }
     }
@@ -125,6 +173,9 @@ mod tests {
     #[test]
     fn the_date_of_a_racy_file_is_sent_only_when_a_change_would_alter_it() {
         assert_eq!(last_modified(&entry(NOW.seconds - 1, 0, true), NOW), None);
-        assert_eq!(last_modified(&entry(NOW.seconds - 100, 0, true), NOW), Some(NOW.seconds - 100));
+        assert_eq!(
+            last_modified(&entry(NOW.seconds - 100, 0, true), NOW),
+            Some(NOW.seconds - 100)
+        );
     }
 }

@@ -16,9 +16,14 @@ impl Layout {
     /// A WordPress whose content folder has one of these names (`wp-content`, `app`, `public/content`).
     #[must_use]
     pub fn new(content_dir: &[String]) -> Layout {
-        let bare = |name: &String| name.trim_matches('/').as_bytes().into();
+        let bare = content_dir
+            .iter()
+            .map(|name| name.trim_matches('/').as_bytes());
         Layout {
-            content: content_dir.iter().map(bare).filter(|n: &Box<[u8]>| !n.is_empty()).collect(),
+            content: bare
+                .filter(|name| !name.is_empty())
+                .map(Box::from)
+                .collect(),
         }
     }
 
@@ -37,8 +42,10 @@ impl Layout {
         tails(path).any(|tail| {
             self.below_content(tail).is_some_and(|below| {
                 let folder = first_segment(below);
-                is_one_of(folder, &[b"updraft", b"ai1wm-backups", b"backup-db", b"wflogs"])
-                    || starts_with(folder, b"backups-dup-")
+                is_one_of(
+                    folder,
+                    &[b"updraft", b"ai1wm-backups", b"backup-db", b"wflogs"],
+                ) || starts_with(folder, b"backups-dup-")
             }) || below_folder(tail, b"uploads").is_some_and(|below| {
                 let folder = first_segment(below);
                 is_one_of(folder, &[b"wc-logs", b"sucuri"]) || starts_with(folder, b"backwpup")
@@ -55,11 +62,13 @@ impl Layout {
         };
         let folder = script.get(..slash).unwrap_or_default();
         tails(folder).any(|tail| {
-            is_one_of(first_segment(tail), &[b"uploads", b"blogs.dir", b".well-known"])
-                || self.below_content(tail).is_some_and(|below| {
-                    let child = first_segment(below);
-                    child.eq_ignore_ascii_case(b"cache") || starts_with(child, b"upgrade")
-                })
+            is_one_of(
+                first_segment(tail),
+                &[b"uploads", b"blogs.dir", b".well-known"],
+            ) || self.below_content(tail).is_some_and(|below| {
+                let child = first_segment(below);
+                child.eq_ignore_ascii_case(b"cache") || starts_with(child, b"upgrade")
+            })
         })
     }
 
@@ -75,7 +84,9 @@ impl Layout {
 
     /// What follows a content folder that stands at the beginning of `tail`.
     fn below_content<'t>(&self, tail: &'t [u8]) -> Option<&'t [u8]> {
-        self.content.iter().find_map(|name| below_folder(tail, name))
+        self.content
+            .iter()
+            .find_map(|name| below_folder(tail, name))
     }
 }
 
@@ -85,7 +96,10 @@ pub fn is_sensitive(path: &[u8]) -> bool {
     let name = file_name(path);
     starts_with(name, b"wp-config")
         || segments(path).any(|segment| starts_with(segment, b"wp-config.php"))
-        || is_one_of(name, &[b"error_log", b"php.ini", b"nginx.conf", b"web.config"])
+        || is_one_of(
+            name,
+            &[b"error_log", b"php.ini", b"nginx.conf", b"web.config"],
+        )
         || starts_with(name, b"composer.")
         || (starts_with(name, b"package") && ends_with(name, b".json"))
         || contains(name, b".sql")
@@ -132,7 +146,8 @@ pub fn file_name(path: &[u8]) -> &[u8] {
 
 /// The segments of a path.
 pub fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|&b| b == b'/').filter(|segment| !segment.is_empty())
+    path.split(|&b| b == b'/')
+        .filter(|segment| !segment.is_empty())
 }
 
 /// What a request is sent to for a file of an old network.
@@ -157,7 +172,10 @@ fn split_site(path: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn is_site_name(segment: &[u8]) -> bool {
-    !segment.is_empty() && segment.iter().all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    !segment.is_empty()
+        && segment
+            .iter()
+            .all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 /// What follows `folder` in `tail`, when `tail` begins with it as whole segments.
@@ -173,16 +191,20 @@ fn below_folder<'t>(tail: &'t [u8], folder: &[u8]) -> Option<&'t [u8]> {
 }
 
 fn starts_with(name: &[u8], prefix: &[u8]) -> bool {
-    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    name.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
 fn ends_with(name: &[u8], suffix: &[u8]) -> bool {
     let start = name.len().checked_sub(suffix.len());
-    start.and_then(|at| name.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+    start
+        .and_then(|at| name.get(at..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(suffix))
 }
 
 fn contains(name: &[u8], part: &[u8]) -> bool {
-    name.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part))
+    name.windows(part.len())
+        .any(|window| window.eq_ignore_ascii_case(part))
 }
 
 fn is_one_of(name: &[u8], list: &[&[u8]]) -> bool {
@@ -191,14 +213,17 @@ fn is_one_of(name: &[u8], list: &[&[u8]]) -> bool {
 
 /// Extensions of what pages load; a missing one is worth no start of WordPress.
 const ASSETS: [&[u8]; 44] = [
-    b"css", b"js", b"mjs", b"map", b"json", b"wasm", b"jpg", b"jpeg", b"jpe", b"png", b"gif", b"webp", b"avif", b"svg",
-    b"svgz", b"ico", b"bmp", b"tif", b"tiff", b"heic", b"woff", b"woff2", b"ttf", b"otf", b"eot", b"mp3", b"m4a",
-    b"ogg", b"oga", b"wav", b"flac", b"mp4", b"m4v", b"webm", b"ogv", b"mov", b"avi", b"pdf", b"zip", b"txt", b"md",
-    b"po", b"mo", b"pot",
+    b"css", b"js", b"mjs", b"map", b"json", b"wasm", b"jpg", b"jpeg", b"jpe", b"png", b"gif",
+    b"webp", b"avif", b"svg", b"svgz", b"ico", b"bmp", b"tif", b"tiff", b"heic", b"woff", b"woff2",
+    b"ttf", b"otf", b"eot", b"mp3", b"m4a", b"ogg", b"oga", b"wav", b"flac", b"mp4", b"m4v",
+    b"webm", b"ogv", b"mov", b"avi", b"pdf", b"zip", b"txt", b"md", b"po", b"mo", b"pot",
 ];
-const COPIES: [&[u8]; 8] = [b"bak", b"old", b"orig", b"save", b"dist", b"swp", b"swo", b"log"];
+const COPIES: [&[u8]; 8] = [
+    b"bak", b"old", b"orig", b"save", b"dist", b"swp", b"swo", b"log",
+];
 const ARCHIVES: [&[u8]; 13] = [
-    b"zip", b"tar", b"gz", b"tgz", b"bz2", b"tbz2", b"xz", b"txz", b"7z", b"rar", b"zst", b"wpress", b"jpa",
+    b"zip", b"tar", b"gz", b"tgz", b"bz2", b"tbz2", b"xz", b"txz", b"7z", b"rar", b"zst",
+    b"wpress", b"jpa",
 ];
 
 #[cfg(test)]

@@ -18,7 +18,10 @@ fn changes_whole(server: &Nostat, path: &str, old: &[u8], new: &[u8]) {
     eventually("the new content", || {
         let response = server.get(path);
         assert_eq!(response.status, 200);
-        assert!(response.body == old || response.body == new, "neither version: {response}");
+        assert!(
+            response.body == old || response.body == new,
+            "neither version: {response}"
+        );
         (response.body == new).then_some(())
     });
 }
@@ -38,7 +41,10 @@ fn a_rewritten_file_is_sent_whole_old_or_whole_new() {
     changes_whole(&server, STYLE_PATH, longer, shorter);
     // Equal in size and mtime: only the ctime and the inode tell.
     server.settled(STYLE_PATH);
-    let mtime = fs::metadata(root.path().join(STYLE)).unwrap().modified().unwrap();
+    let mtime = fs::metadata(root.path().join(STYLE))
+        .unwrap()
+        .modified()
+        .unwrap();
     root.write_at(STYLE, equal, mtime);
     changes_whole(&server, STYLE_PATH, shorter, equal);
 }
@@ -48,7 +54,11 @@ fn a_touched_file_gets_its_new_date() {
     let root = DocumentRoot::wordpress();
     let server = Nostat::start(&Config::static_files(&root));
     let old = server.settled(STYLE_PATH);
-    root.write_at(STYLE, STYLE_BYTES, SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000));
+    root.write_at(
+        STYLE,
+        STYLE_BYTES,
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000),
+    );
     let new = eventually("the new date", || {
         let response = server.get(STYLE_PATH);
         (response.last_modified() != old.last_modified()).then_some(response)
@@ -68,11 +78,19 @@ fn a_removed_file_is_gone_and_a_missing_one_appears() {
     root.remove(STYLE);
     root.folder("wp-content/uploads/new");
     root.replace("wp-content/uploads/new/late.jpg", b"late");
-    eventually("404", || (server.get(STYLE_PATH).status == 404).then_some(()));
-    eventually("200", || (server.get("/wp-content/uploads/new/late.jpg").body == b"late").then_some(()));
+    eventually("404", || {
+        (server.get(STYLE_PATH).status == 404).then_some(())
+    });
+    eventually("200", || {
+        (server.get("/wp-content/uploads/new/late.jpg").body == b"late").then_some(())
+    });
     // Its descriptor is closed, so that the disk space comes back.
     eventually("the deleted file is closed", || {
-        server.descriptor_targets().iter().all(|target| !target.contains("(deleted)") || target.contains("/nostat-run-")).then_some(())
+        server
+            .descriptor_targets()
+            .iter()
+            .all(|target| !target.contains("(deleted)") || target.contains("/nostat-run-"))
+            .then_some(())
     });
 }
 
@@ -84,11 +102,17 @@ fn a_file_that_becomes_a_directory_and_back_is_what_it_is() {
     server.get("/thing").assert(200, b"file");
     root.remove("thing");
     root.write("thing/index.html", b"index");
-    eventually("a redirect", || matches!(server.get("/thing").status, 301 | 308).then_some(()));
-    eventually("the index", || (server.get("/thing/").body == b"index").then_some(()));
+    eventually("a redirect", || {
+        matches!(server.get("/thing").status, 301 | 308).then_some(())
+    });
+    eventually("the index", || {
+        (server.get("/thing/").body == b"index").then_some(())
+    });
     fs::remove_dir_all(root.path().join("thing")).unwrap();
     root.write("thing", b"file again");
-    eventually("the file", || (server.get("/thing").body == b"file again").then_some(()));
+    eventually("the file", || {
+        (server.get("/thing").body == b"file again").then_some(())
+    });
 }
 
 #[test]
@@ -100,13 +124,29 @@ fn a_file_that_shrinks_under_a_transfer_ends_that_connection_alone() {
     let mut connection = server.connect();
     connection.send(b"GET /film.mp4 HTTP/1.1\r\nHost: example.com\r\n\r\n");
     let head = connection.read_head_only();
-    assert_eq!(head.field("content-length"), Some(WHOLE.to_string().as_str()));
+    assert_eq!(
+        head.field("content-length"),
+        Some(WHOLE.to_string().as_str())
+    );
     let start = connection.read_bytes(256 * 1024);
-    fs::File::options().write(true).open(root.path().join("film.mp4")).unwrap().set_len(1 << 20).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(root.path().join("film.mp4"))
+        .unwrap()
+        .set_len(1 << 20)
+        .unwrap();
     let rest = connection.read_to_end();
-    assert!(start.len() + rest.len() < WHOLE, "a whole answer from a file that is not there any more");
-    assert!(start.iter().chain(&rest).all(|&byte| byte == b'f'), "padded");
-    eventually("the new size", || (server.get("/film.mp4").body.len() == 1 << 20).then_some(()));
+    assert!(
+        start.len() + rest.len() < WHOLE,
+        "a whole answer from a file that is not there any more"
+    );
+    assert!(
+        start.iter().chain(&rest).all(|&byte| byte == b'f'),
+        "padded"
+    );
+    eventually("the new size", || {
+        (server.get("/film.mp4").body.len() == 1 << 20).then_some(())
+    });
     server.get(STYLE_PATH).assert(200, STYLE_BYTES);
 }
 
@@ -121,16 +161,23 @@ fn a_file_replaced_under_a_transfer_ends_with_all_its_old_bytes() {
     connection.read_head_only();
     let start = connection.read_bytes(64 * 1024);
     root.replace("film.mp4", b"new");
-    eventually("the new file", || (server.get("/film.mp4").body == b"new").then_some(()));
+    eventually("the new file", || {
+        (server.get("/film.mp4").body == b"new").then_some(())
+    });
     let rest = connection.read_bytes(WHOLE - start.len());
-    assert!(start.iter().chain(&rest).all(|&byte| byte == b'o'), "a mix of two files");
+    assert!(
+        start.iter().chain(&rest).all(|&byte| byte == b'o'),
+        "a mix of two files"
+    );
     connection.get("/film.mp4").assert(200, b"new");
 }
 
 #[test]
 fn no_answer_is_torn_while_files_are_replaced_without_end() {
     let root = DocumentRoot::empty();
-    let versions: Vec<Vec<u8>> = (0..4_u8).map(|n| vec![b'0' + n; 1000 * (usize::from(n) + 1)]).collect();
+    let versions: Vec<Vec<u8>> = (0..4_u8)
+        .map(|n| vec![b'0' + n; 1000 * (usize::from(n) + 1)])
+        .collect();
     root.replace("v.css", &versions[0]);
     let server = Nostat::start(&Config::static_files(&root));
     let done = AtomicBool::new(false);
@@ -173,19 +220,35 @@ fn a_root_that_is_a_link_is_followed_to_the_next_release() {
     }
     let current = releases.path().join("current");
     symlink("r1", &current).unwrap();
-    let config = Config::preset("wordpress", &current).site("php", &format!("\"{}\"", responder.address()));
+    let config =
+        Config::preset("wordpress", &current).site("php", &format!("\"{}\"", responder.address()));
     let server = Nostat::start(&config);
     server.get("/a.css").assert(200, b"r1");
-    let script = |release: &str| releases.path().join(release).join("index.php").display().to_string();
+    let script = |release: &str| {
+        releases
+            .path()
+            .join(release)
+            .join("index.php")
+            .display()
+            .to_string()
+    };
     server.get("/");
-    assert_eq!(responder.last_request().param("SCRIPT_FILENAME"), script("r1"));
+    assert_eq!(
+        responder.last_request().param("SCRIPT_FILENAME"),
+        script("r1")
+    );
     symlink("r2", releases.path().join("next")).unwrap();
     fs::rename(releases.path().join("next"), &current).unwrap();
-    eventually("the next release", || (server.get("/a.css").body == b"r2").then_some(()));
+    eventually("the next release", || {
+        (server.get("/a.css").body == b"r2").then_some(())
+    });
     server.get("/");
     let seen = responder.last_request();
     assert_eq!(seen.param("SCRIPT_FILENAME"), script("r2"));
-    assert_eq!(seen.param("DOCUMENT_ROOT"), releases.path().join("r2").display().to_string());
+    assert_eq!(
+        seen.param("DOCUMENT_ROOT"),
+        releases.path().join("r2").display().to_string()
+    );
     server.get("/a.css").assert(200, b"r2");
 }
 
@@ -194,7 +257,13 @@ fn a_reader_that_stops_holds_nobody_up() {
     let root = DocumentRoot::wordpress();
     root.write("film.mp4", &vec![b'f'; 32 << 20]);
     let server = Nostat::start(&Config::static_files(&root).top("limits", "{send: 1s}"));
-    let sockets = || server.descriptor_targets().iter().filter(|target| target.starts_with("socket:")).count();
+    let sockets = || {
+        server
+            .descriptor_targets()
+            .iter()
+            .filter(|target| target.starts_with("socket:"))
+            .count()
+    };
     server.get(STYLE_PATH);
     let before = sockets();
     let mut stalled: Vec<_> = (0..8).map(|_| server.connect()).collect();
@@ -205,8 +274,16 @@ fn a_reader_that_stops_holds_nobody_up() {
         server.get(STYLE_PATH).assert(200, STYLE_BYTES);
     }
     // A client that takes nothing for `send` is cut.
-    eventually("the stalled transfers end", || (sockets() <= before).then_some(()));
+    eventually("the stalled transfers end", || {
+        (sockets() <= before).then_some(())
+    });
     for mut connection in stalled {
-        assert!(matches!(connection.try_read("GET"), Err(Cut::Short { .. } | Cut::End)), "not cut");
+        assert!(
+            matches!(
+                connection.try_read("GET"),
+                Err(Cut::Short { .. } | Cut::End)
+            ),
+            "not cut"
+        );
     }
 }

@@ -22,12 +22,29 @@ fn assert_refused(server: &Nostat, responder: &FakeResponder, bytes: &[u8], stat
         Err(cut) => panic!("{}: {cut}", bytes.escape_ascii()),
     };
     let shown = &bytes[..bytes.len().min(200)];
-    assert!(statuses.contains(&response.status), "{}: {response}", shown.escape_ascii());
+    assert!(
+        statuses.contains(&response.status),
+        "{}: {response}",
+        shown.escape_ascii()
+    );
     assert!(response.closes(), "{}: {response}", shown.escape_ascii());
     let rest = connection.read_to_end();
-    assert!(rest.is_empty(), "{}: then {}", shown.escape_ascii(), rest.escape_ascii());
-    let requests: Vec<String> = responder.requests().iter().map(|seen| seen.param("REQUEST_URI").to_owned()).collect();
-    assert!(requests.is_empty(), "{}: reached PHP: {requests:?}", shown.escape_ascii());
+    assert!(
+        rest.is_empty(),
+        "{}: then {}",
+        shown.escape_ascii(),
+        rest.escape_ascii()
+    );
+    let requests: Vec<String> = responder
+        .requests()
+        .iter()
+        .map(|seen| seen.param("REQUEST_URI").to_owned())
+        .collect();
+    assert!(
+        requests.is_empty(),
+        "{}: reached PHP: {requests:?}",
+        shown.escape_ascii()
+    );
 }
 
 #[test]
@@ -70,12 +87,24 @@ fn ambiguous_framing_is_refused_and_the_connection_closed() {
         "Content-Length: 5\r\n 6",
     ] {
         let head = format!("POST /wp-login.php HTTP/1.1\r\nHost: example.com\r\n{fields}\r\n\r\n");
-        assert_refused(&server, &responder, &[head.as_bytes(), b"0\r\n\r\n"].concat(), &[400, 501]);
+        assert_refused(
+            &server,
+            &responder,
+            &[head.as_bytes(), b"0\r\n\r\n"].concat(),
+            &[400, 501],
+        );
         let head = format!("GET {STYLE_PATH} HTTP/1.1\r\nHost: example.com\r\n{fields}\r\n\r\n");
-        assert_refused(&server, &responder, &[head.as_bytes(), b"0\r\n\r\n"].concat(), &[400, 501]);
+        assert_refused(
+            &server,
+            &responder,
+            &[head.as_bytes(), b"0\r\n\r\n"].concat(),
+            &[400, 501],
+        );
     }
     for version in ["1.0", "1.0\r\nConnection: keep-alive"] {
-        let head = format!("POST /wp-login.php HTTP/{version}\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+        let head = format!(
+            "POST /wp-login.php HTTP/{version}\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        );
         assert_refused(&server, &responder, head.as_bytes(), &[400, 501]);
     }
 }
@@ -121,7 +150,11 @@ fn malformed_heads_are_refused_and_the_connection_closed() {
     ] {
         assert_refused(&server, &responder, head, &[400]);
     }
-    for head in [&b"GET / HTTP/2.0\r\nHost: example.com\r\n\r\n"[..], b"GET / HTTP/3.0\r\nHost: example.com\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+    for head in [
+        &b"GET / HTTP/2.0\r\nHost: example.com\r\n\r\n"[..],
+        b"GET / HTTP/3.0\r\nHost: example.com\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
         assert_refused(&server, &responder, head, &[400, 505]);
     }
 }
@@ -154,9 +187,15 @@ fn bad_chunks_are_refused_before_php_is_asked() {
         assert_refused(&server, &responder, &[head, body].concat(), &[400, 413]);
     }
     // What is right: extensions, upper case, leading zeros, trailers.
-    for body in [&b"5;a=b;c=\"d\"\r\nhello\r\n0\r\n\r\n"[..], b"00005\r\nhello\r\n000\r\n\r\n", b"5\r\nhello\r\n0\r\nA: b\r\n\r\n"] {
+    for body in [
+        &b"5;a=b;c=\"d\"\r\nhello\r\n0\r\n\r\n"[..],
+        b"00005\r\nhello\r\n000\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nA: b\r\n\r\n",
+    ] {
         let head = b"POST /wp-login.php HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
-        server.send_raw(&[head, body].concat()).assert(200, b"php POST /wp-login.php 5");
+        server
+            .send_raw(&[head, body].concat())
+            .assert(200, b"php POST /wp-login.php 5");
     }
 }
 
@@ -164,7 +203,10 @@ fn bad_chunks_are_refused_before_php_is_asked() {
 fn an_upgrade_that_is_not_granted_passes_no_byte_behind_the_request() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     let server = Nostat::start(&Config::wordpress(&root, &responder));
-    for (path, body) in [(STYLE_PATH, STYLE_BYTES), ("/a/page/", b"php GET /a/page/ 0")] {
+    for (path, body) in [
+        (STYLE_PATH, STYLE_BYTES),
+        ("/a/page/", b"php GET /a/page/ 0"),
+    ] {
         for upgrade in ["websocket", "h2c", "TLS/1.0"] {
             let mut connection = server.connect();
             connection.send(
@@ -175,7 +217,10 @@ fn an_upgrade_that_is_not_granted_passes_no_byte_behind_the_request() {
                 .as_bytes(),
             );
             connection.read("GET").assert(200, body);
-            assert!(matches!(connection.read("GET").status, 403 | 404), "the rules apply");
+            assert!(
+                matches!(connection.read("GET").status, 403 | 404),
+                "the rules apply"
+            );
             connection.read("GET").assert(200, b"php GET /second 0");
         }
     }
@@ -185,26 +230,42 @@ fn an_upgrade_that_is_not_granted_passes_no_byte_behind_the_request() {
 fn a_head_beyond_a_limit_is_told_which() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     let server = Nostat::start(&Config::wordpress(&root, &responder));
-    let url = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: example.com\r\n\r\n", "u".repeat(length));
+    let url = |length: usize| {
+        format!(
+            "GET /{} HTTP/1.1\r\nHost: example.com\r\n\r\n",
+            "u".repeat(length)
+        )
+    };
     let fields = |count: usize, width: usize| {
-        let lines: String = (0..count).map(|n| format!("X-{n}: {}\r\n", "v".repeat(width))).collect();
+        let lines: String = (0..count)
+            .map(|n| format!("X-{n}: {}\r\n", "v".repeat(width)))
+            .collect();
         format!("GET /a HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n{lines}\r\n")
     };
     for bytes in [url(64 * 1024), url(8 * 1024 + 1), url(2 << 20)] {
         assert_refused(&server, &responder, bytes.as_bytes(), &[414]);
     }
-    for bytes in [fields(300, 1), fields(101, 1), fields(1, 40_000), fields(50, 1000), fields(5000, 400)] {
+    for bytes in [
+        fields(300, 1),
+        fields(101, 1),
+        fields(1, 40_000),
+        fields(50, 1000),
+        fields(5000, 400),
+    ] {
         assert_refused(&server, &responder, bytes.as_bytes(), &[431]);
     }
     assert_eq!(server.send_raw(fields(90, 300).as_bytes()).status, 200);
     let long = format!("/{}", "u".repeat(8000));
-    server.get(&long).assert(200, format!("php GET {long} 0").as_bytes());
+    server
+        .get(&long)
+        .assert(200, format!("php GET {long} 0").as_bytes());
 }
 
 #[test]
 fn a_head_sent_too_slowly_is_cut_at_its_deadline_although_bytes_come() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder).top("limits", "{request_head: 1s}"));
+    let server =
+        Nostat::start(&Config::wordpress(&root, &responder).top("limits", "{request_head: 1s}"));
     let cut_within_the_loop = |first: bool| {
         let mut connection = server.connect();
         if !first {
@@ -236,11 +297,21 @@ fn a_head_sent_too_slowly_is_cut_at_its_deadline_although_bytes_come() {
 fn a_body_that_stops_is_cut_and_never_reaches_php() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     let server = Nostat::start(&Config::wordpress(&root, &responder).top("limits", "{body: 1s}"));
-    for framing in ["Content-Length: 100\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"] {
+    for framing in [
+        "Content-Length: 100\r\n\r\nhello",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
+    ] {
         let mut connection = server.connect();
-        connection.send(format!("POST /wp-login.php HTTP/1.1\r\nHost: example.com\r\n{framing}").as_bytes());
+        connection.send(
+            format!("POST /wp-login.php HTTP/1.1\r\nHost: example.com\r\n{framing}").as_bytes(),
+        );
         match connection.try_read("POST") {
-            Ok(response) => assert_eq!((response.status, response.closes()), (408, true), "{framing:?}"),
+            Ok(response) => assert_eq!(
+                (response.status, response.closes()),
+                (408, true),
+                "{framing:?}"
+            ),
             Err(Cut::End) => {}
             Err(other) => panic!("{framing:?}: {other}"),
         }
@@ -253,17 +324,29 @@ fn a_body_that_stops_is_cut_and_never_reaches_php() {
 fn a_body_that_ends_early_never_reaches_php() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     let server = Nostat::start(&Config::wordpress(&root, &responder));
-    for framing in ["Content-Length: 100\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\nhel"] {
+    for framing in [
+        "Content-Length: 100\r\n\r\nhello",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\nhel",
+    ] {
         let mut connection = server.connect();
-        connection.send(format!("POST /wp-login.php HTTP/1.1\r\nHost: example.com\r\n{framing}").as_bytes());
+        connection.send(
+            format!("POST /wp-login.php HTTP/1.1\r\nHost: example.com\r\n{framing}").as_bytes(),
+        );
         connection.half_close();
         match connection.try_read("POST") {
-            Ok(response) => assert_eq!((response.status, response.closes()), (400, true), "{framing:?}"),
+            Ok(response) => assert_eq!(
+                (response.status, response.closes()),
+                (400, true),
+                "{framing:?}"
+            ),
             Err(Cut::End) => {}
             Err(other) => panic!("{framing:?}: {other}"),
         }
         let mut connection = server.connect();
-        connection.send(format!("POST /wp-login.php HTTP/1.1\r\nHost: example.com\r\n{framing}").as_bytes());
+        connection.send(
+            format!("POST /wp-login.php HTTP/1.1\r\nHost: example.com\r\n{framing}").as_bytes(),
+        );
         connection.reset();
     }
     server.get("/after").assert(200, b"php GET /after 0");
@@ -273,7 +356,8 @@ fn a_body_that_ends_early_never_reaches_php() {
 #[test]
 fn connections_beyond_the_limit_are_closed_and_the_rest_unharmed() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder).top("limits", "{connections: 10}"));
+    let server =
+        Nostat::start(&Config::wordpress(&root, &responder).top("limits", "{connections: 10}"));
     let mut kept: Vec<_> = (0..10).map(|_| server.connect()).collect();
     for connection in &mut kept {
         connection.get(STYLE_PATH).assert(200, STYLE_BYTES);
@@ -290,6 +374,9 @@ fn connections_beyond_the_limit_are_closed_and_the_rest_unharmed() {
     crate::support::eventually("a place is free again", || {
         let mut connection = server.connect();
         connection.send_lossy(SMUGGLED);
-        connection.try_read("GET").ok().filter(|response| response.status == 200)
+        connection
+            .try_read("GET")
+            .ok()
+            .filter(|response| response.status == 200)
     });
 }

@@ -29,7 +29,7 @@ fn described(method: &str, path: &str, length: usize) -> Vec<u8> {
 /// The second request, its path and the body it must get: a file and a page in turn.
 fn next_request(number: usize) -> (Vec<u8>, Vec<u8>) {
     let page = format!("/next/{number}");
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         (request("GET", STYLE_PATH, &[], b""), STYLE_BYTES.to_vec())
     } else {
         (request("GET", &page, &[], b""), described("GET", &page, 0))
@@ -41,14 +41,22 @@ fn send_next_while_php_works(send: impl Fn(&mut crate::support::client::Connecti
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     a_thousand_times(|number| {
         let (gate, path) = (Gate::default(), format!("/slow/{number}"));
-        responder.on(&path, Script::answers_after(&gate, format!("Content-Type: text/plain\r\n\r\nslow {number}")));
+        responder.on(
+            &path,
+            Script::answers_after(
+                &gate,
+                format!("Content-Type: text/plain\r\n\r\nslow {number}"),
+            ),
+        );
         let mut connection = server.connect();
         connection.send(&request("GET", &path, &[], b""));
         gate.wait_until_reached();
         let (next, body) = next_request(number);
         send(&mut connection, &next);
         gate.open();
-        connection.read("GET").assert(200, format!("slow {number}").as_bytes());
+        connection
+            .read("GET")
+            .assert(200, format!("slow {number}").as_bytes());
         connection.read("GET").assert(200, &body);
         connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
     });
@@ -70,7 +78,10 @@ fn a_next_request_cut_anywhere_by_the_end_of_php_is_answered_next() {
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     a_thousand_times(|number| {
         let (gate, path) = (Gate::default(), format!("/slow/{number}"));
-        responder.on(&path, Script::answers_after(&gate, "Content-Type: text/plain\r\n\r\nslow"));
+        responder.on(
+            &path,
+            Script::answers_after(&gate, "Content-Type: text/plain\r\n\r\nslow"),
+        );
         let mut connection = server.connect();
         connection.send(&request("GET", &path, &[], b""));
         gate.wait_until_reached();
@@ -94,7 +105,9 @@ fn a_post_and_a_get_in_one_segment_are_two_requests() {
         let post = request("POST", "/wp-login.php", &[], &body);
         let mut connection = server.connect();
         connection.send(&[post, next].concat());
-        connection.read("POST").assert(200, &described("POST", "/wp-login.php", body.len()));
+        connection
+            .read("POST")
+            .assert(200, &described("POST", "/wp-login.php", body.len()));
         connection.read("GET").assert(200, &next_body);
     });
     assert!(responder.requests().iter().all(|seen| seen.is_whole()));
@@ -106,7 +119,10 @@ fn a_half_closed_client_gets_every_answer_it_asked_for() {
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     a_thousand_times(|number| {
         let (gate, path) = (Gate::default(), format!("/slow/{number}"));
-        responder.on(&path, Script::answers_after(&gate, "Content-Type: text/plain\r\n\r\nslow"));
+        responder.on(
+            &path,
+            Script::answers_after(&gate, "Content-Type: text/plain\r\n\r\nslow"),
+        );
         let mut connection = server.connect();
         let (next, body) = next_request(number);
         let slow = request("GET", &path, &[], b"");
@@ -149,7 +165,10 @@ fn a_half_closed_client_gets_every_answer_it_asked_for() {
 fn files_and_pages_follow_each_other_in_any_order() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     root.write("wp-content/big.js", &vec![b'j'; 200_000]);
-    responder.on("/chunks", Script::splits_records("Content-Type: text/plain\r\n\r\nin pieces"));
+    responder.on(
+        "/chunks",
+        Script::splits_records("Content-Type: text/plain\r\n\r\nin pieces"),
+    );
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     let mut connection = server.connect();
     let mut state = 7_u32;
@@ -157,13 +176,19 @@ fn files_and_pages_follow_each_other_in_any_order() {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         match state >> 29 {
             0 => connection.get(STYLE_PATH).assert(200, STYLE_BYTES),
-            1 => connection.get("/a/page/").assert(200, b"php GET /a/page/ 0"),
+            1 => connection
+                .get("/a/page/")
+                .assert(200, b"php GET /a/page/ 0"),
             2 => assert_eq!(connection.request("HEAD", STYLE_PATH, &[], b"").status, 200),
             3 => assert_eq!(connection.request("HEAD", "/a/page/", &[], b"").status, 200),
-            4 => connection.request("POST", "/a/page/", &[], b"body").assert(200, b"php POST /a/page/ 4"),
+            4 => connection
+                .request("POST", "/a/page/", &[], b"body")
+                .assert(200, b"php POST /a/page/ 4"),
             5 => assert_eq!(connection.get("/wp-content/gone.css").status, 404),
             6 => connection.get("/chunks").assert(200, b"in pieces"),
-            _ => connection.get("/wp-content/big.js").assert(200, &vec![b'j'; 200_000]),
+            _ => connection
+                .get("/wp-content/big.js")
+                .assert(200, &vec![b'j'; 200_000]),
         }
     }
 }
@@ -176,16 +201,22 @@ fn fifty_pipelined_requests_are_answered_in_order() {
         let path = |number: usize| match kind {
             0 => STYLE_PATH.to_owned(),
             1 => format!("/page/{number}"),
-            _ if number % 3 == 0 => STYLE_PATH.to_owned(),
+            _ if number.is_multiple_of(3) => STYLE_PATH.to_owned(),
             _ => format!("/page/{number}"),
         };
         let method = |number: usize| if number % 5 == 4 { "HEAD" } else { "GET" };
-        let segment: Vec<u8> = (0..50).flat_map(|number| request(method(number), &path(number), &[], b"")).collect();
+        let segment: Vec<u8> = (0..50)
+            .flat_map(|number| request(method(number), &path(number), &[], b""))
+            .collect();
         let mut connection = server.connect();
         connection.send(&segment);
         for number in 0..50 {
             let response = connection.read(method(number));
-            let body = if path(number) == STYLE_PATH { STYLE_BYTES.to_vec() } else { described("GET", &path(number), 0) };
+            let body = if path(number) == STYLE_PATH {
+                STYLE_BYTES.to_vec()
+            } else {
+                described("GET", &path(number), 0)
+            };
             response.assert(200, if method(number) == "HEAD" { b"" } else { &body });
         }
         connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
@@ -197,7 +228,10 @@ fn more_than_a_buffer_sent_early_is_kept_or_waited_for() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     let gate = Gate::default();
-    responder.on("/slow", Script::answers_after(&gate, "Content-Type: text/plain\r\n\r\nslow"));
+    responder.on(
+        "/slow",
+        Script::answers_after(&gate, "Content-Type: text/plain\r\n\r\nslow"),
+    );
     let mut connection = server.connect();
     connection.send(&request("GET", "/slow", &[], b""));
     gate.wait_until_reached();
@@ -219,7 +253,13 @@ fn a_chunked_upload_leaves_the_connection_in_step_or_closed() {
     for size in [1, 7, 4096] {
         let mut connection = server.connect();
         let body = chunked(&[b'u'; 5000], size);
-        connection.send(&[request("POST", "/up", &[("Transfer-Encoding", "chunked")], &body), request("GET", STYLE_PATH, &[], b"")].concat());
+        connection.send(
+            &[
+                request("POST", "/up", &[("Transfer-Encoding", "chunked")], &body),
+                request("GET", STYLE_PATH, &[], b""),
+            ]
+            .concat(),
+        );
         let response = connection.read("POST");
         response.assert(200, b"php POST /up 5000");
         if !response.closes() {
@@ -238,9 +278,16 @@ fn persistence_follows_version_and_connection_field() {
         assert_eq!(connection.read("GET").status, 200, "{path}");
         connection.expect_end();
         let mut connection = server.connect();
-        connection.send(format!("GET {path} HTTP/1.0\r\nHost: example.com\r\nConnection: Keep-Alive\r\n\r\n").as_bytes());
+        connection.send(
+            format!("GET {path} HTTP/1.0\r\nHost: example.com\r\nConnection: Keep-Alive\r\n\r\n")
+                .as_bytes(),
+        );
         let response = connection.read("GET");
-        if !response.closes() && response.lines("connection").any(|value| value.eq_ignore_ascii_case("keep-alive")) {
+        if !response.closes()
+            && response
+                .lines("connection")
+                .any(|value| value.eq_ignore_ascii_case("keep-alive"))
+        {
             connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
         } else {
             connection.expect_end();
@@ -248,7 +295,10 @@ fn persistence_follows_version_and_connection_field() {
         for field in ["close", "Close", "foo, close", "keep-alive, close"] {
             let mut connection = server.connect();
             let response = connection.get_with(path, &[("Connection", field)]);
-            assert!(response.status == 200 && response.closes(), "{field}: {response}");
+            assert!(
+                response.status == 200 && response.closes(),
+                "{field}: {response}"
+            );
             connection.expect_end();
         }
     }
@@ -260,7 +310,8 @@ fn persistence_follows_version_and_connection_field() {
 #[test]
 fn a_connection_ends_after_its_idle_time_and_its_number_of_requests() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let config = Config::wordpress(&root, &responder).top("limits", "{keep_alive: 1s, requests_per_connection: 3}");
+    let config = Config::wordpress(&root, &responder)
+        .top("limits", "{keep_alive: 1s, requests_per_connection: 3}");
     let server = Nostat::start(&config);
     for path in [STYLE_PATH, "/a/page/"] {
         let mut idle = server.connect();

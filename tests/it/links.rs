@@ -12,7 +12,10 @@ use crate::support::nostat::{Config, Nostat};
 fn assert_refused(server: &Nostat, path: &str) {
     for _ in 0..2 {
         let response = server.get(path);
-        assert!(matches!(response.status, 403 | 404) && !response.text().contains(SECRET), "{path}: {response}");
+        assert!(
+            matches!(response.status, 403 | 404) && !response.text().contains(SECRET),
+            "{path}: {response}"
+        );
     }
 }
 
@@ -24,7 +27,7 @@ fn special_files_are_refused_at_once_and_harm_nobody() {
     root.link("wp-content/uploads/zero.png", "/dev/zero");
     root.link("wp-content/uploads/tty.png", "/dev/tty");
     root.link("wp-content/uploads/fifo-link.png", "p.png");
-    let server = Nostat::start(&Config::preset("wordpress", root.path()));
+    let server = Nostat::start(&Config::wordpress_alone(&root));
     server.get(STYLE_PATH);
     server.get(STYLE_PATH);
     let before = server.descriptors();
@@ -32,17 +35,28 @@ fn special_files_are_refused_at_once_and_harm_nobody() {
         let start = Instant::now();
         assert_refused(&server, &format!("/wp-content/uploads/{name}.png"));
         // A worker that opens a FIFO waits for its writer, which never comes.
-        assert!(start.elapsed() < Duration::from_secs(5), "{name} took {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{name} took {:?}",
+            start.elapsed()
+        );
         server.get(STYLE_PATH).assert(200, STYLE_BYTES);
     }
-    assert!(server.descriptors() <= before + 1, "{:?}", server.descriptor_targets());
+    assert!(
+        server.descriptors() <= before + 1,
+        "{:?}",
+        server.descriptor_targets()
+    );
 }
 
 #[test]
 fn links_beneath_the_root_are_followed_relative_and_absolute() {
     let root = DocumentRoot::wordpress();
     root.link("relative.css", "wp-content/themes/t/style.css");
-    root.link("absolute.css", root.path().join("wp-content/themes/t/style.css"));
+    root.link(
+        "absolute.css",
+        root.path().join("wp-content/themes/t/style.css"),
+    );
     root.link("deep/er/up.css", "../../wp-content/themes/t/style.css");
     root.link("folder", "wp-content/themes");
     root.link("absolute-folder", root.path().join("wp-content/themes"));
@@ -52,7 +66,14 @@ fn links_beneath_the_root_are_followed_relative_and_absolute() {
     root.link("pong.css", "ping.css");
     root.link("dangling.css", "nowhere.css");
     let server = Nostat::start(&Config::static_files(&root));
-    for path in ["/relative.css", "/absolute.css", "/deep/er/up.css", "/folder/t/style.css", "/absolute-folder/t/style.css", "/chain.css"] {
+    for path in [
+        "/relative.css",
+        "/absolute.css",
+        "/deep/er/up.css",
+        "/folder/t/style.css",
+        "/absolute-folder/t/style.css",
+        "/chain.css",
+    ] {
         server.get(path).assert(200, STYLE_BYTES);
         server.get(path).assert(200, STYLE_BYTES);
     }
@@ -96,7 +117,8 @@ fn links_out_of_the_root_are_refused_and_the_log_tells_what_would_allow_them() {
 }
 
 #[test]
-fn directory_links_of_a_deployment_are_adopted_when_they_stand_where_wordpress_keeps_such_folders() {
+fn directory_links_of_a_deployment_are_adopted_when_they_stand_where_wordpress_keeps_such_folders()
+{
     let root = DocumentRoot::wordpress();
     for folder in ["shared-uploads", "plugin", "theme"] {
         fs::create_dir(root.outside().join(folder)).unwrap();
@@ -105,15 +127,25 @@ fn directory_links_of_a_deployment_are_adopted_when_they_stand_where_wordpress_k
     root.link("wp-content/plugins/p", root.outside().join("plugin"));
     root.link("wp-content/themes/linked", root.outside().join("theme"));
     root.link("media", root.outside().join("shared-uploads"));
-    let config = Config::preset("wordpress", root.path());
+    let config = Config::wordpress_alone(&root);
     let server = Nostat::start(&config);
-    server.get("/wp-content/plugins/p/a.css").assert(200, b"plugin");
-    server.get("/wp-content/themes/linked/a.css").assert(200, b"theme");
+    server
+        .get("/wp-content/plugins/p/a.css")
+        .assert(200, b"plugin");
+    server
+        .get("/wp-content/themes/linked/a.css")
+        .assert(200, b"theme");
     server.get("/media/a.css").assert(200, b"shared-uploads");
     // Only what is listed, where a site lists.
     let target = root.outside().join("plugin");
-    let server = Nostat::start(&config.clone().site("link_targets", &format!("[\"{}\"]", target.display())));
-    server.get("/wp-content/plugins/p/a.css").assert(200, b"plugin");
+    let server = Nostat::start(
+        &config
+            .clone()
+            .site("link_targets", &format!("[\"{}\"]", target.display())),
+    );
+    server
+        .get("/wp-content/plugins/p/a.css")
+        .assert(200, b"plugin");
     assert_refused(&server, "/wp-content/themes/linked/a.css");
 }
 
@@ -121,11 +153,16 @@ fn directory_links_of_a_deployment_are_adopted_when_they_stand_where_wordpress_k
 fn a_site_may_follow_every_link_or_none() {
     let root = DocumentRoot::wordpress();
     fs::write(root.outside().join("out.css"), "outside").unwrap();
-    root.link("wp-content/uploads/2024/out.css", root.outside().join("out.css"));
+    root.link(
+        "wp-content/uploads/2024/out.css",
+        root.outside().join("out.css"),
+    );
     root.link("inside.css", "wp-content/themes/t/style.css");
     root.link("folder", "wp-content/themes");
     let server = Nostat::start(&Config::static_files(&root).site("symlinks", "follow"));
-    server.get("/wp-content/uploads/2024/out.css").assert(200, b"outside");
+    server
+        .get("/wp-content/uploads/2024/out.css")
+        .assert(200, b"outside");
     server.get("/inside.css").assert(200, STYLE_BYTES);
     let server = Nostat::start(&Config::static_files(&root).site("symlinks", "off"));
     assert_refused(&server, "/wp-content/uploads/2024/out.css");
@@ -139,8 +176,10 @@ fn a_link_turned_outwards_after_it_was_served_is_refused() {
     let root = DocumentRoot::wordpress();
     fs::write(root.outside().join("out.css"), SECRET).unwrap();
     root.link("wp-content/uploads/a.css", "../themes/t/style.css");
-    let server = Nostat::start(&Config::preset("wordpress", root.path()));
-    server.get("/wp-content/uploads/a.css").assert(200, STYLE_BYTES);
+    let server = Nostat::start(&Config::wordpress_alone(&root));
+    server
+        .get("/wp-content/uploads/a.css")
+        .assert(200, STYLE_BYTES);
     root.remove("wp-content/uploads/a.css");
     root.link("wp-content/uploads/a.css", root.outside().join("out.css"));
     crate::support::eventually("the link is refused", || {

@@ -1,12 +1,13 @@
 //! Nostat from outside: the built binary, raw bytes on sockets, fakes behind it.
 #![allow(
     clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
     clippy::indexing_slicing,
-    clippy::panic,
+    clippy::print_stderr,
     clippy::unwrap_used,
     missing_docs,
     unreachable_pub,
-    reason = "a test fails by panicking and is no library"
+    reason = "a test fails by panicking, is no library, and makes the tree and the time that the server meets"
 )]
 
 /// The server, document roots, client and fakes that the tests share.
@@ -18,10 +19,12 @@ mod accel;
 mod access_log;
 /// The parameters PHP is told about a request.
 mod fastcgi;
-/// Answers and failures of the responder.
+/// Answers of the responder, and what the client gets of them.
 mod fastcgi_answers;
 /// Request bodies on their way to the responder.
 mod fastcgi_bodies;
+/// Responders that fail, stall, are full or go away, and clients that leave.
+mod fastcgi_failures;
 /// Files that change, shrink, appear and go while they are served.
 mod file_changes;
 /// Requests that mean harm: framing, limits, slow senders.

@@ -12,15 +12,30 @@ fn head_has_the_head_of_get_and_no_body() {
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     server.settled("/wp-content/big.js");
     let mut connection = server.connect();
-    for path in [STYLE_PATH, "/wp-content/big.js", "/wp-content/empty.js", "/wp-content/gone.js", "/wp-admin", "/a.php"] {
+    for path in [
+        STYLE_PATH,
+        "/wp-content/big.js",
+        "/wp-content/empty.js",
+        "/wp-content/gone.js",
+        "/wp-admin",
+        "/a.php",
+    ] {
         let head = connection.request("HEAD", path, &[], b"");
         let get = connection.get(path);
         assert_eq!(head.status, get.status, "{path}");
         let fields = |fields: &[(String, String)]| -> Vec<(String, String)> {
-            fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("date")).cloned().collect()
+            fields
+                .iter()
+                .filter(|(name, _)| !name.eq_ignore_ascii_case("date"))
+                .cloned()
+                .collect()
         };
         assert_eq!(fields(&head.fields), fields(&get.fields), "{path}");
-        assert_eq!(get.field("content-length"), Some(get.body.len().to_string().as_str()), "{path}");
+        assert_eq!(
+            get.field("content-length"),
+            Some(get.body.len().to_string().as_str()),
+            "{path}"
+        );
     }
     connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
 }
@@ -32,8 +47,16 @@ fn options_on_a_file_is_204() {
     let mut connection = server.connect();
     let response = connection.request("OPTIONS", STYLE_PATH, &[], b"");
     assert_eq!(response.status, 204);
-    assert!(response.field("allow").is_some_and(|allow| allow.contains("GET")), "{response}");
-    assert!(matches!(connection.request("OPTIONS", "*", &[], b"").status, 200 | 204));
+    assert!(
+        response
+            .field("allow")
+            .is_some_and(|allow| allow.contains("GET")),
+        "{response}"
+    );
+    assert!(matches!(
+        connection.request("OPTIONS", "*", &[], b"").status,
+        200 | 204
+    ));
     connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
 }
 
@@ -45,7 +68,10 @@ fn other_methods_on_a_file_are_405_with_allow() {
         let response = server.send(method, STYLE_PATH, &[], b"");
         assert_eq!(response.status, 405, "{method}");
         let allow = response.field("allow").unwrap_or_default();
-        assert!(allow.contains("GET") && allow.contains("HEAD"), "{method}: {response}");
+        assert!(
+            allow.contains("GET") && allow.contains("HEAD"),
+            "{method}: {response}"
+        );
     }
     // A body is not the next request, whatever is done with the connection.
     let mut connection = server.connect();
@@ -64,7 +90,12 @@ fn other_methods_on_a_file_are_405_with_allow() {
 fn trace_and_connect_are_405_and_reach_nobody() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     let server = Nostat::start(&Config::wordpress(&root, &responder));
-    for (method, target) in [("TRACE", "/"), ("TRACE", STYLE_PATH), ("CONNECT", "example.com:443"), ("CONNECT", "127.0.0.1:22")] {
+    for (method, target) in [
+        ("TRACE", "/"),
+        ("TRACE", STYLE_PATH),
+        ("CONNECT", "example.com:443"),
+        ("CONNECT", "127.0.0.1:22"),
+    ] {
         let mut connection = server.connect();
         let response = connection.request(method, target, &[("X-Private", "kept-here")], b"");
         assert_eq!(response.status, 405, "{method} {target}: {response}");
@@ -77,13 +108,21 @@ fn trace_and_connect_are_405_and_reach_nobody() {
 fn every_other_method_reaches_php_as_it_is() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     let server = Nostat::start(&Config::wordpress(&root, &responder));
-    for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "REPORT"] {
+    for method in [
+        "GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "REPORT",
+    ] {
         let response = server.send(method, "/wp-json/x", &[], b"");
         response.assert(200, format!("php {method} /wp-json/x 0").as_bytes());
         assert_eq!(responder.last_request().param("REQUEST_METHOD"), method);
     }
     let mut connection = server.connect();
     let head = connection.request("HEAD", "/wp-json/x", &[], b"");
-    assert_eq!((head.status, responder.last_request().param("REQUEST_METHOD")), (200, "HEAD"));
+    assert_eq!(
+        (
+            head.status,
+            responder.last_request().param("REQUEST_METHOD")
+        ),
+        (200, "HEAD")
+    );
     connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
 }

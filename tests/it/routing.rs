@@ -1,14 +1,19 @@
 //! Which paths are files, which are PHP, which are nobody's.
 
 use crate::support::client::Response;
-use crate::support::document_root::{DocumentRoot, PHP_SOURCE, STYLE_BYTES, STYLE_MODIFIED, STYLE_PATH};
+use crate::support::document_root::{
+    DocumentRoot, PHP_SOURCE, STYLE_BYTES, STYLE_MODIFIED, STYLE_PATH,
+};
 use crate::support::fake_responder::FakeResponder;
 use crate::support::nostat::{Config, Nostat};
 
 /// The responder's answer to this request.
 #[track_caller]
 fn assert_by_php(responder: &FakeResponder, response: &Response, script: &str) {
-    assert!(response.status == 200 && response.text().starts_with("php "), "not by PHP: {response}");
+    assert!(
+        response.status == 200 && response.text().starts_with("php "),
+        "not by PHP: {response}"
+    );
     assert_eq!(responder.last_request().param("SCRIPT_NAME"), script);
 }
 
@@ -19,14 +24,28 @@ fn a_file_is_sent_with_type_length_validators_and_caching() {
     let style = server.get(STYLE_PATH);
     style.assert(200, STYLE_BYTES);
     assert_eq!(style.field("content-length"), Some("10"));
-    assert_eq!(style.field("content-type").map(str::to_ascii_lowercase).as_deref(), Some("text/css; charset=utf-8"));
+    assert_eq!(
+        style
+            .field("content-type")
+            .map(str::to_ascii_lowercase)
+            .as_deref(),
+        Some("text/css; charset=utf-8")
+    );
     assert_eq!(style.last_modified(), STYLE_MODIFIED);
     assert!(style.etag().ends_with('"'), "{style}");
     assert_eq!(style.field("x-content-type-options"), Some("nosniff"));
-    assert!(style.field("vary").is_some_and(|value| value.eq_ignore_ascii_case("accept-encoding")), "{style}");
+    assert!(
+        style
+            .field("vary")
+            .is_some_and(|value| value.eq_ignore_ascii_case("accept-encoding")),
+        "{style}"
+    );
     assert!(style.field("date").is_some(), "{style}");
     let photo = server.get("/wp-content/uploads/2024/01/photo.jpg");
-    assert_eq!((photo.status, photo.field("content-type")), (200, Some("image/jpeg")));
+    assert_eq!(
+        (photo.status, photo.field("content-type")),
+        (200, Some("image/jpeg"))
+    );
     assert_eq!(photo.field("vary"), None, "a picture has no variants");
     responder.assert_not_called();
 }
@@ -112,13 +131,24 @@ fn a_missing_asset_of_wordpress_is_not_found_without_php() {
 #[test]
 fn missing_assets_and_scripts_go_to_php_where_a_site_says_so() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let config = Config::wordpress(&root, &responder).site("missing_php", "wordpress").site("missing_assets", "php");
+    let config = Config::wordpress(&root, &responder)
+        .site("missing_php", "wordpress")
+        .site("missing_assets", "php");
     let server = Nostat::start(&config);
     assert_by_php(&responder, &server.get("/gone.php"), "/index.php");
-    assert_by_php(&responder, &server.get("/wp-content/uploads/gone.jpg"), "/index.php");
-    let config = Config::wordpress(&root, &responder).site("missing_assets_php", "[\"/wp-content/uploads/thumbs/**\"]");
+    assert_by_php(
+        &responder,
+        &server.get("/wp-content/uploads/gone.jpg"),
+        "/index.php",
+    );
+    let config = Config::wordpress(&root, &responder)
+        .site("missing_assets_php", "[\"/wp-content/uploads/thumbs/**\"]");
     let server = Nostat::start(&config);
-    assert_by_php(&responder, &server.get("/wp-content/uploads/thumbs/a/1.jpg"), "/index.php");
+    assert_by_php(
+        &responder,
+        &server.get("/wp-content/uploads/thumbs/a/1.jpg"),
+        "/index.php",
+    );
     assert_eq!(server.get("/wp-content/uploads/1.jpg").status, 404);
 }
 
@@ -130,28 +160,65 @@ fn caching_of_files_follows_version_kind_and_the_sites_rules() {
     root.write("wp-content/themes/t/film.mp4", b"film");
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     for (path, value) in [
-        ("/wp-content/themes/t/style.css", "public, max-age=0, must-revalidate"),
-        ("/wp-content/themes/t/style.css?x=1", "public, max-age=0, must-revalidate"),
-        ("/wp-content/themes/t/style.css?ver=6.5.2", "public, max-age=2592000"),
-        ("/wp-content/themes/t/style.css?a=b&v=2", "public, max-age=2592000"),
-        ("/wp-includes/js/jquery/jquery.min.js", "public, max-age=0, must-revalidate"),
-        ("/wp-content/themes/t/app.3f2a9c41.js", "public, max-age=2592000"),
-        ("/wp-content/uploads/2024/01/photo.jpg", "public, max-age=86400"),
+        (
+            "/wp-content/themes/t/style.css",
+            "public, max-age=0, must-revalidate",
+        ),
+        (
+            "/wp-content/themes/t/style.css?x=1",
+            "public, max-age=0, must-revalidate",
+        ),
+        (
+            "/wp-content/themes/t/style.css?ver=6.5.2",
+            "public, max-age=2592000",
+        ),
+        (
+            "/wp-content/themes/t/style.css?a=b&v=2",
+            "public, max-age=2592000",
+        ),
+        (
+            "/wp-includes/js/jquery/jquery.min.js",
+            "public, max-age=0, must-revalidate",
+        ),
+        (
+            "/wp-content/themes/t/app.3f2a9c41.js",
+            "public, max-age=2592000",
+        ),
+        (
+            "/wp-content/uploads/2024/01/photo.jpg",
+            "public, max-age=86400",
+        ),
         ("/wp-content/themes/t/font.woff2", "public, max-age=86400"),
         ("/wp-content/themes/t/film.mp4", "public, max-age=86400"),
     ] {
         let response = server.get(path);
-        assert_eq!((response.status, response.field("cache-control")), (200, Some(value)), "{path}");
+        assert_eq!(
+            (response.status, response.field("cache-control")),
+            (200, Some(value)),
+            "{path}"
+        );
     }
     let config = Config::wordpress(&root, &responder)
-        .site("cache_control", "[{match: \"*.woff2\", value: \"public, max-age=5, immutable\"}]")
-        .site("headers", "[{match: \"*.woff2\", set: {Access-Control-Allow-Origin: \"*\"}}]");
+        .site(
+            "cache_control",
+            "[{match: \"*.woff2\", value: \"public, max-age=5, immutable\"}]",
+        )
+        .site(
+            "headers",
+            "[{match: \"*.woff2\", set: {Access-Control-Allow-Origin: \"*\"}}]",
+        );
     let server = Nostat::start(&config);
     let font = server.get("/wp-content/themes/t/font.woff2");
-    assert_eq!(font.field("cache-control"), Some("public, max-age=5, immutable"));
+    assert_eq!(
+        font.field("cache-control"),
+        Some("public, max-age=5, immutable")
+    );
     assert_eq!(font.field("access-control-allow-origin"), Some("*"));
     let style = server.get(STYLE_PATH);
-    assert_eq!(style.field("cache-control"), Some("public, max-age=0, must-revalidate"));
+    assert_eq!(
+        style.field("cache-control"),
+        Some("public, max-age=0, must-revalidate")
+    );
     assert_eq!(style.field("access-control-allow-origin"), None);
 }
 
@@ -183,11 +250,24 @@ fn the_media_type_is_told_by_the_name_alone() {
     }
     let server = Nostat::start(&Config::static_files(&root));
     let mut connection = server.connect();
-    for (name, media_type) in names.into_iter().filter(|(_, media_type)| !media_type.is_empty()) {
+    for (name, media_type) in names
+        .into_iter()
+        .filter(|(_, media_type)| !media_type.is_empty())
+    {
         let response = connection.get(&format!("/{name}"));
-        let sent = response.field("content-type").unwrap_or_default().to_ascii_lowercase();
-        assert!(response.status == 200 && sent.starts_with(media_type), "{name}: {sent}");
-        assert_eq!(response.field("x-content-type-options"), Some("nosniff"), "{name}");
+        let sent = response
+            .field("content-type")
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        assert!(
+            response.status == 200 && sent.starts_with(media_type),
+            "{name}: {sent}"
+        );
+        assert_eq!(
+            response.field("x-content-type-options"),
+            Some("nosniff"),
+            "{name}"
+        );
     }
 }
 
@@ -215,9 +295,18 @@ fn a_site_is_chosen_by_the_longest_match_of_its_hosts() {
         ("[::1]:80", "deep"),
     ] {
         let response = server.get_with("/who.txt", &[("Host", host)]);
-        assert_eq!((response.status, response.text().as_str()), (200, text), "{host}");
+        assert_eq!(
+            (response.status, response.text().as_str()),
+            (200, text),
+            "{host}"
+        );
     }
-    for host in ["other.org", "example.com.org", "notexample.com", "127.0.0.1"] {
+    for host in [
+        "other.org",
+        "example.com.org",
+        "notexample.com",
+        "127.0.0.1",
+    ] {
         let mut connection = server.connect();
         let response = connection.get_with("/who.txt", &[("Host", host)]);
         assert_eq!((response.status, response.closes()), (421, true), "{host}");
@@ -225,7 +314,10 @@ fn a_site_is_chosen_by_the_longest_match_of_its_hosts() {
     }
     // A site without hosts takes what no other one does.
     let server = Nostat::start(&config.also("static", roots[1].path()));
-    assert_eq!(server.get_with("/who.txt", &[("Host", "other.org")]).text(), "wild");
+    assert_eq!(
+        server.get_with("/who.txt", &[("Host", "other.org")]).text(),
+        "wild"
+    );
 }
 
 #[test]
@@ -234,7 +326,8 @@ fn the_php_preset_runs_scripts_and_has_no_front_controller_of_wordpress() {
     root.write("index.php", PHP_SOURCE);
     root.write("app/run.php", PHP_SOURCE);
     root.write("app/style.css", b"css");
-    let config = Config::preset("php", root.path()).site("php", &format!("\"{}\"", responder.address()));
+    let config =
+        Config::preset("php", root.path()).site("php", &format!("\"{}\"", responder.address()));
     let server = Nostat::start(&config);
     assert_by_php(&responder, &server.get("/app/run.php?x"), "/app/run.php");
     assert_by_php(&responder, &server.get("/"), "/index.php");

@@ -8,7 +8,14 @@ use crate::support::nostat::{Config, Nostat};
 /// A GET whose target is these bytes.
 #[track_caller]
 fn get_bytes(server: &Nostat, target: &[u8]) -> Response {
-    server.send_raw(&[b"GET ", target, b" HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n"].concat())
+    server.send_raw(
+        &[
+            b"GET ",
+            target,
+            b" HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n",
+        ]
+        .concat(),
+    )
 }
 
 #[test]
@@ -47,12 +54,21 @@ fn a_target_is_decoded_once() {
     root.write("%2e%2e.css", b"a strange name");
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     server.get("/%252e%252e.css").assert(200, b"a strange name");
-    for target in ["/%252e%252e%252fwp-config.php", "/wp-content/%252e%252e/wp-config.php", "/%2577p-config.php"] {
+    for target in [
+        "/%252e%252e%252fwp-config.php",
+        "/wp-content/%252e%252e/wp-config.php",
+        "/%2577p-config.php",
+    ] {
         let response = server.get(target);
         assert!(!response.text().contains(SECRET), "{target}");
     }
     for seen in responder.requests() {
-        assert_eq!(seen.param("SCRIPT_NAME"), "/index.php", "{}", seen.param("REQUEST_URI"));
+        assert_eq!(
+            seen.param("SCRIPT_NAME"),
+            "/index.php",
+            "{}",
+            seen.param("REQUEST_URI")
+        );
     }
 }
 
@@ -76,7 +92,12 @@ fn bad_escapes_and_nul_are_refused() {
         b"",
     ] {
         let response = get_bytes(&server, target);
-        assert_eq!((response.status, response.closes()), (400, true), "{}", target.escape_ascii());
+        assert_eq!(
+            (response.status, response.closes()),
+            (400, true),
+            "{}",
+            target.escape_ascii()
+        );
     }
     responder.assert_not_called();
 }
@@ -132,10 +153,18 @@ fn an_encoded_slash_or_a_backslash_separates_nothing() {
     ] {
         let response = server.get(target);
         let refused = matches!(response.status, 400 | 403 | 404);
-        assert!(refused || response.text().starts_with("php "), "{target}: {response}");
+        assert!(
+            refused || response.text().starts_with("php "),
+            "{target}: {response}"
+        );
     }
     for seen in responder.requests() {
-        assert_eq!(seen.param("SCRIPT_NAME"), "/index.php", "{}", seen.param("REQUEST_URI"));
+        assert_eq!(
+            seen.param("SCRIPT_NAME"),
+            "/index.php",
+            "{}",
+            seen.param("REQUEST_URI")
+        );
     }
 }
 
@@ -160,7 +189,8 @@ fn a_directory_is_redirected_to_its_slash_with_the_query_and_no_host() {
         assert!(matches!(response.status, 301 | 308), "{target}: {response}");
         let sent = response.field("location").unwrap_or_default();
         // Escapes may be written anew, and an empty query kept or dropped.
-        let same = sent.trim_end_matches('?').eq_ignore_ascii_case(location) || sent.replace("%3A", ":").eq_ignore_ascii_case(location);
+        let same = sent.trim_end_matches('?').eq_ignore_ascii_case(location)
+            || sent.replace("%3A", ":").eq_ignore_ascii_case(location);
         assert!(same, "{target}: {sent}");
         assert_eq!(response.field("set-cookie"), None);
     }
@@ -172,7 +202,12 @@ fn a_file_with_something_behind_it_is_not_that_file() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     for round in 0..2 {
-        for target in ["/wp-content/themes/t/style.css/", "/wp-content/themes/t/style.css/foo", "/wp-content/themes/t/style.css/foo.css", "/wp-content/themes/t/style.css//"] {
+        for target in [
+            "/wp-content/themes/t/style.css/",
+            "/wp-content/themes/t/style.css/foo",
+            "/wp-content/themes/t/style.css/foo.css",
+            "/wp-content/themes/t/style.css//",
+        ] {
             let response = server.get(target);
             let right = response.status == 404 || response.text().starts_with("php ");
             assert!(right, "{target} in round {round}: {response}");
@@ -187,7 +222,10 @@ fn an_absolute_target_names_host_and_path() {
     one.write("who.txt", b"one");
     other.write("who.txt", b"other");
     other.write("index.html", b"home");
-    let config = Config::static_files(&one).site("hosts", "[\"one.org\"]").also("static", other.path()).site("hosts", "[\"other.org\"]");
+    let config = Config::static_files(&one)
+        .site("hosts", "[\"one.org\"]")
+        .also("static", other.path())
+        .site("hosts", "[\"other.org\"]");
     let server = Nostat::start(&config);
     for (target, host, body) in [
         ("http://other.org/who.txt", "other.org", "other"),
@@ -197,11 +235,25 @@ fn an_absolute_target_names_host_and_path() {
         ("/who.txt", "one.org", "one"),
     ] {
         let response = server.get_with(target, &[("Host", host)]);
-        assert_eq!((response.status, response.text().as_str()), (200, body), "{target} with Host {host}");
+        assert_eq!(
+            (response.status, response.text().as_str()),
+            (200, body),
+            "{target} with Host {host}"
+        );
     }
-    for target in ["ftp://other.org/who.txt", "http:///who.txt", "http://", "http://user@other.org/who.txt", "*", "other.org:80"] {
+    for target in [
+        "ftp://other.org/who.txt",
+        "http:///who.txt",
+        "http://",
+        "http://user@other.org/who.txt",
+        "*",
+        "other.org:80",
+    ] {
         let response = server.get_with(target, &[("Host", "one.org")]);
-        assert!(matches!(response.status, 400 | 404 | 421), "{target}: {response}");
+        assert!(
+            matches!(response.status, 400 | 404 | 421),
+            "{target}: {response}"
+        );
     }
 }
 
@@ -211,6 +263,9 @@ fn a_name_longer_than_any_file_is_not_found() {
     root.write("short.css", b"css");
     let server = Nostat::start(&Config::static_files(&root));
     assert_eq!(server.get(&format!("/{}.css", "n".repeat(300))).status, 404);
-    assert_eq!(server.get(&format!("/{}x.css", "a/".repeat(3000))).status, 404);
+    assert_eq!(
+        server.get(&format!("/{}x.css", "a/".repeat(3000))).status,
+        404
+    );
     server.get("/short.css").assert(200, b"css");
 }

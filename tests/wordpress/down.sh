@@ -9,7 +9,7 @@ rc=0
 stop() { # stop NAME WORD SIGNAL
   local f=$WP_STATE/run/$1.pid pid i
   pid=$(cat "$f" 2>/dev/null) || return 0
-  if [ -z "$pid" ] || ! tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$2"; then
+  if [ -z "$pid" ] || ! tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -F -- "$2" >/dev/null; then
     rm -f "$f"; return 0                         # gone, or the pid is another program's by now
   fi
   kill -s "$3" "$pid"

@@ -8,7 +8,7 @@ export PATH="$PATH:/usr/sbin"
 here=$(cd "$(dirname "$0")" && pwd)
 S=${WP_STATE:-/var/tmp/nostat-wordpress}; PORT=${WP_NGINX_PORT:-8088}; WORKERS=${WP_NGINX_WORKERS:-1} ROOT=${WP_DOCROOT:-$S/site}
 CONF=$S/etc/nginx.conf PID=$S/run/nginx.pid
-running() { local p; p=$(cat "$PID" 2>/dev/null) && [ -n "$p" ] && tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null | grep -qF -- "$CONF"; }
+running() { local p; p=$(cat "$PID" 2>/dev/null) && [ -n "$p" ] && tr '\0' ' ' <"/proc/$p/cmdline" 2>/dev/null | grep -F -- "$CONF" >/dev/null; }
 conf() {
   mkdir -p "$S/nginx"; chown www-data: "$S/nginx"
   sed -e "s#@WP_STATE@#$S#g; s#@ROOT@#$ROOT#g; s#@SYMLINKS@#${WP_NGINX_SYMLINKS:-if_not_owner}#; s#@PORT@#$PORT#g; s#@WORKERS@#$WORKERS#g" "$here/nginx.conf" >"$CONF"

@@ -22,8 +22,8 @@ serve_wordpress() {
   local folder=$1 port
   [ -z "${BASE_URL:-}" ] || return 0
   site_is_up || SITE_IS_OURS=yes
-  tests/wordpress/up.sh | grep -E '^(\[|installing)'
-  cargo build --locked
+  tests/wordpress/up.sh | sed -n '/^\[/p; /^installing/p' || return
+  cargo build --locked || return
   port=$(free_port)
   cat >"$folder/nostat.yaml" <<YAML
 listen: ["127.0.0.1:$port"]
@@ -31,8 +31,8 @@ sites:
   - root: "$WP_STATE/site"
     preset: wordpress
     php: "unix:$WP_STATE/php-fpm.sock"
+    client_ip_header: X-Real-IP
 access_log: {path: "$folder/access.log", format: json}
-trusted_proxies: ["127.0.0.1/32"]
 spool: {dir: "$folder/spool"}
 YAML
   "$(target_folder)/debug/nostat" serve --config "$folder/nostat.yaml" >"$folder/nostat.log" 2>&1 &

@@ -35,7 +35,7 @@ as_www() { runuser -u "$RUN_AS" -- "$@"; }
 # alive PIDFILE WORD: the process of that pid file runs and its command line has WORD
 alive() {
   local pid; pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] &&
-    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "$2"
+    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -F -- "$2" >/dev/null
 }
 wait_for() { # wait_for SECONDS COMMAND...
   local end=$(( SECONDS + $1 )); shift
@@ -83,7 +83,7 @@ if [ "$WP_DB" = mariadb ] && ! alive "$RUN/mariadb.pid" "$S/db"; then
   if [ ! -e "$S/db/mysql/global_priv.MAD" ]; then
     say "creating the MariaDB data folder"
     rm -rf "$S/db"; mkdir -p "$S/db"; chown "$RUN_AS:" "$S/db"; chmod 750 "$S/db"
-    nice mariadb-install-db --no-defaults --user="$RUN_AS" --datadir="$S/db" --skip-test-db \
+    nice mariadb-install-db --no-defaults --force --user="$RUN_AS" --datadir="$S/db" --skip-test-db \
       --auth-root-authentication-method=socket --skip-name-resolve >"$LOG/mariadb-install.log" 2>&1 9>&- ||
       { tail -20 "$LOG/mariadb-install.log" >&2; die "mariadb-install-db failed"; }
   fi

@@ -289,7 +289,7 @@ def site_health():
 def fastcgi():
     c = Client()
     j = lambda r: json.loads(r.body)
-    s = j(c.get('/wpref/env.php?a=1&b[]=x%20y&b[]=%C3%BC', X_Custom_Name='v', Proxy='http://evil/'))['server']
+    s = j(c.get('/wpref/env.php?a=1&b[]=x%20y&b[]=%C3%BC', X_Custom_Name='v', X_Forwarded_For='9.9.9.9', Proxy='http://evil/'))['server']
     check('QUERY_STRING and REQUEST_URI raw', s['QUERY_STRING'] == 'a=1&b[]=x%20y&b[]=%C3%BC' and s['REQUEST_URI'] == '/wpref/env.php?' + s['QUERY_STRING'], (s['QUERY_STRING'], s['REQUEST_URI']))
     check('HTTP_HOST with port', s['HTTP_HOST'] == U.netloc, s['HTTP_HOST'])
     check('headers become HTTP_*', s.get('HTTP_X_CUSTOM_NAME') == 'v', None)

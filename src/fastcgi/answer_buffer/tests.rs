@@ -1,6 +1,6 @@
 #![allow(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
     reason = "a panic fails the test"
 )]
 

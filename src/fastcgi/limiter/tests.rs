@@ -46,7 +46,7 @@ async fn the_queue_and_the_wait_are_bounded() {
 async fn leaving_the_queue_gives_the_place_back() {
     let limiter = Limiter::new(Some(1));
     let slot = limiter.acquire(LONG, 0).await.unwrap();
-    let waiting = tokio::time::timeout(Duration::from_secs(1), limiter.acquire(LONG, 1)).await;
+    let waiting = timeout(Duration::from_secs(1), limiter.acquire(LONG, 1)).await;
     assert!(waiting.is_err());
     assert_eq!(limiter.waiting(), 0);
     drop(slot);

@@ -92,7 +92,11 @@ impl Statements {
 
     /// Order, Allow and Deny. A denial of some counts for all unless all are allowed: nobody here can tell whom.
     fn compat(&self) -> Verdict {
-        let said = self.order.is_some() || self.allow_all || self.allow_some || self.deny_all || self.deny_some;
+        let said = self.order.is_some()
+            || self.allow_all
+            || self.allow_some
+            || self.deny_all
+            || self.deny_some;
         if !said {
             return Verdict::Unsaid;
         }
@@ -100,7 +104,11 @@ impl Statements {
             Order::DenyAllow => self.allow_all || !(self.deny_all || self.deny_some),
             Order::AllowDeny => self.allow_all && !self.deny_all,
         };
-        if allowed { Verdict::Granted } else { Verdict::Denied }
+        if allowed {
+            Verdict::Granted
+        } else {
+            Verdict::Denied
+        }
     }
 
     fn innermost(&mut self) -> &mut Group {
@@ -139,7 +147,11 @@ enum Told {
 
 impl Told {
     fn parse(arguments: &[String]) -> Told {
-        let is = |at: usize, word: &str| arguments.get(at).is_some_and(|a| a.eq_ignore_ascii_case(word));
+        let is = |at: usize, word: &str| {
+            arguments
+                .get(at)
+                .is_some_and(|a| a.eq_ignore_ascii_case(word))
+        };
         match (is(0, "not"), is(0, "all"), is(1, "all")) {
             (false, true, _) if is(1, "granted") => Told::Granted,
             (true, _, true) if is(2, "denied") => Told::Granted,

@@ -6,7 +6,11 @@ use Verdict::{Denied, Granted, Unsaid};
 fn check(text: &str, expected: &[(&str, Verdict)]) {
     let rules = Rules::parse(text.as_bytes());
     for (name, verdict) in expected {
-        assert_eq!(evaluate([&rules].into_iter(), name.as_bytes()), *verdict, "{name} by\n{text}");
+        assert_eq!(
+            evaluate([&rules].into_iter(), name.as_bytes()),
+            *verdict,
+            "{name} by\n{text}"
+        );
     }
 }
 
@@ -106,12 +110,34 @@ fn akismet_denies_all_and_grants_its_css_and_js() {
 
 #[test]
 fn files_sections_by_wildcard_expression_and_tilde() {
-    check("<Files \"*.log\">\nRequire all denied\n</Files>", &[("a.log", Denied), ("a.logx", Unsaid), ("a.css", Unsaid)]);
-    check("<Files wp-config.php>\norder allow,deny\ndeny from all\n</Files>", &[("wp-config.php", Denied), ("wp-config-php", Unsaid)]);
-    check("<Files debug?.l[ao]g>\nDeny from all\n</Files>", &[("debug1.log", Denied), ("debug1.lag", Denied), ("debug.log", Unsaid)]);
-    check("<Files ~ \"\\.(xml|css)$\">\nAllow from all\n</Files>\nDeny from all", &[("a.css", Granted), ("a.zip", Denied)]);
-    check("<FilesMatch '(?i)\\.ZIP$'>\nDeny from all\n</FilesMatch>", &[("a.zip", Denied), ("a.ZiP", Denied), ("a.css", Unsaid)]);
-    check("<filesmatch \\.pdf$>\nrequire all denied\n</FILESMATCH>", &[("a.pdf", Denied), ("a.css", Unsaid)]);
+    check(
+        "<Files \"*.log\">\nRequire all denied\n</Files>",
+        &[("a.log", Denied), ("a.logx", Unsaid), ("a.css", Unsaid)],
+    );
+    check(
+        "<Files wp-config.php>\norder allow,deny\ndeny from all\n</Files>",
+        &[("wp-config.php", Denied), ("wp-config-php", Unsaid)],
+    );
+    check(
+        "<Files debug?.l[ao]g>\nDeny from all\n</Files>",
+        &[
+            ("debug1.log", Denied),
+            ("debug1.lag", Denied),
+            ("debug.log", Unsaid),
+        ],
+    );
+    check(
+        "<Files ~ \"\\.(xml|css)$\">\nAllow from all\n</Files>\nDeny from all",
+        &[("a.css", Granted), ("a.zip", Denied)],
+    );
+    check(
+        "<FilesMatch '(?i)\\.ZIP$'>\nDeny from all\n</FilesMatch>",
+        &[("a.zip", Denied), ("a.ZiP", Denied), ("a.css", Unsaid)],
+    );
+    check(
+        "<filesmatch \\.pdf$>\nrequire all denied\n</FILESMATCH>",
+        &[("a.pdf", Denied), ("a.css", Unsaid)],
+    );
 }
 
 #[test]
@@ -157,9 +183,18 @@ fn a_list_of_unwanted_addresses_does_not_close_what_is_granted_to_all() {
 #[test]
 fn limit_counts_where_it_names_what_is_served_here() {
     assert_eq!(folder("<Limit GET POST>\nDeny from all\n</Limit>"), Denied);
-    assert_eq!(folder("<Limit PUT DELETE>\nDeny from all\n</Limit>"), Unsaid);
-    assert_eq!(folder("<LimitExcept GET POST>\nDeny from all\n</LimitExcept>"), Unsaid);
-    assert_eq!(folder("<LimitExcept PUT>\nDeny from all\n</LimitExcept>"), Denied);
+    assert_eq!(
+        folder("<Limit PUT DELETE>\nDeny from all\n</Limit>"),
+        Unsaid
+    );
+    assert_eq!(
+        folder("<LimitExcept GET POST>\nDeny from all\n</LimitExcept>"),
+        Unsaid
+    );
+    assert_eq!(
+        folder("<LimitExcept PUT>\nDeny from all\n</LimitExcept>"),
+        Denied
+    );
 }
 
 #[test]
@@ -175,15 +210,30 @@ fn inner_folders_override_outer_ones_but_not_their_files_sections() {
 
 #[test]
 fn an_expression_that_cannot_be_compiled_denies_and_never_grants() {
-    check("<FilesMatch \"^(?!index)\">\nDeny from all\n</FilesMatch>", &[("a", Denied), ("index.php", Denied)]);
-    check("Deny from all\n<FilesMatch \"(\">\nAllow from all\n</FilesMatch>", &[("a", Denied)]);
-    check("<FilesMatch>\nDeny from all\n</FilesMatch>", &[("a", Denied)]);
+    check(
+        "<FilesMatch \"^(?!index)\">\nDeny from all\n</FilesMatch>",
+        &[("a", Denied), ("index.php", Denied)],
+    );
+    check(
+        "Deny from all\n<FilesMatch \"(\">\nAllow from all\n</FilesMatch>",
+        &[("a", Denied)],
+    );
+    check(
+        "<FilesMatch>\nDeny from all\n</FilesMatch>",
+        &[("a", Denied)],
+    );
 }
 
 #[test]
 fn sections_left_open_end_with_the_file() {
-    check("<Files *.css>\nDeny from all", &[("a.css", Denied), ("b.txt", Unsaid)]);
-    check("<IfModule x>\n<Files *.css>\nDeny from all\n</IfModule>\nAllow from all", &[("a.css", Denied), ("b.txt", Granted)]);
+    check(
+        "<Files *.css>\nDeny from all",
+        &[("a.css", Denied), ("b.txt", Unsaid)],
+    );
+    check(
+        "<IfModule x>\n<Files *.css>\nDeny from all\n</IfModule>\nAllow from all",
+        &[("a.css", Denied), ("b.txt", Granted)],
+    );
 }
 
 #[test]

@@ -1,7 +1,11 @@
 use super::*;
 
 fn layout() -> Layout {
-    Layout::new(&["wp-content".to_owned(), "app".to_owned(), "/public/content/".to_owned()])
+    Layout::new(&[
+        "wp-content".to_owned(),
+        "app".to_owned(),
+        "/public/content/".to_owned(),
+    ])
 }
 
 #[track_caller]
@@ -19,8 +23,23 @@ fn folders_of_wordpress_are_whole_segments_at_any_depth() {
     let layout = layout();
     check(
         |path| layout.is_of_wordpress(path),
-        &["wp-content/x", "wp-content", "blog/wp-includes/a", "WP-ADMIN/", "app/uploads/a", "public/content/a", "x/Public/Content/a"],
-        &["wp-contents/x", "xwp-content/x", "2024/hello", "", "public/x", "application/x"],
+        &[
+            "wp-content/x",
+            "wp-content",
+            "blog/wp-includes/a",
+            "WP-ADMIN/",
+            "app/uploads/a",
+            "public/content/a",
+            "x/Public/Content/a",
+        ],
+        &[
+            "wp-contents/x",
+            "xwp-content/x",
+            "2024/hello",
+            "",
+            "public/x",
+            "application/x",
+        ],
     );
 }
 
@@ -30,11 +49,23 @@ fn private_folders_of_plugins() {
     check(
         |path| layout.is_private(path),
         &[
-            "wp-content/updraft/a.zip", "wp-content/updraft", "wp-content/ai1wm-backups/x", "app/backups-dup-pro/x",
-            "wp-content/BACKUP-DB/x", "wp-content/wflogs/", "wp-content/uploads/wc-logs/x", "uploads/backwpup-1a2b/x",
-            "blog/wp-content/uploads/sucuri/x", "wp-content/x/wp-content/updraft/y",
+            "wp-content/updraft/a.zip",
+            "wp-content/updraft",
+            "wp-content/ai1wm-backups/x",
+            "app/backups-dup-pro/x",
+            "wp-content/BACKUP-DB/x",
+            "wp-content/wflogs/",
+            "wp-content/uploads/wc-logs/x",
+            "uploads/backwpup-1a2b/x",
+            "blog/wp-content/uploads/sucuri/x",
+            "wp-content/x/wp-content/updraft/y",
         ],
-        &["updraft/x", "wp-content/plugins/updraft/x", "wp-content/updraftplus/x", "wp-content/uploads/2024/wc-logs/x"],
+        &[
+            "updraft/x",
+            "wp-content/plugins/updraft/x",
+            "wp-content/updraftplus/x",
+            "wp-content/uploads/2024/wc-logs/x",
+        ],
     );
 }
 
@@ -44,13 +75,24 @@ fn php_never_runs_where_uploads_and_updates_write() {
     check(
         |path| layout.is_without_php(path),
         &[
-            "wp-content/uploads/evil.php", "wp-content/UPLOADS/2024/evil.php", "app/uploads/x.php", "uploads/x.php",
-            "wp-content/cache/x.php", "wp-content/upgrade/x/x.php", "wp-content/upgrade-temp-backup/x.php",
-            "wp-content/blogs.dir/2/files/x.php", ".well-known/x.php",
+            "wp-content/uploads/evil.php",
+            "wp-content/UPLOADS/2024/evil.php",
+            "app/uploads/x.php",
+            "uploads/x.php",
+            "wp-content/cache/x.php",
+            "wp-content/upgrade/x/x.php",
+            "wp-content/upgrade-temp-backup/x.php",
+            "wp-content/blogs.dir/2/files/x.php",
+            ".well-known/x.php",
         ],
         &[
-            "wp-content/plugins/a/cache/x.php", "wp-admin/upgrade.php", "index.php", "uploads.php", "wp-content/uploads.php",
-            "wp-content/plugins/upgrade/x.php", "wp-content/uploader/x.php",
+            "wp-content/plugins/a/cache/x.php",
+            "wp-admin/upgrade.php",
+            "index.php",
+            "uploads.php",
+            "wp-content/uploads.php",
+            "wp-content/plugins/upgrade/x.php",
+            "wp-content/uploader/x.php",
         ],
     );
 }
@@ -60,12 +102,43 @@ fn names_that_are_never_given_away() {
     check(
         is_sensitive,
         &[
-            "wp-config.php", "WP-CONFIG.PHP", "wp-config.php~", "wp-config.php.bak", "wp-config-sample.php", "a/wp-config.txt",
-            "wp-config.php/", "wp-config.php/x.css", "wp-content/error_log", "php.ini", "nginx.conf", "web.config",
-            "composer.json", "composer.lock", "package.json", "package-lock.json", "dump.sql", "dump.sql.gz", "a/db.SQLite3",
-            "a.bak", "a.old", "a.orig", "a.save", "a.dist", "a.swp", "wp-content/debug.log", "style.css~",
+            "wp-config.php",
+            "WP-CONFIG.PHP",
+            "wp-config.php~",
+            "wp-config.php.bak",
+            "wp-config-sample.php",
+            "a/wp-config.txt",
+            "wp-config.php/",
+            "wp-config.php/x.css",
+            "wp-content/error_log",
+            "php.ini",
+            "nginx.conf",
+            "web.config",
+            "composer.json",
+            "composer.lock",
+            "package.json",
+            "package-lock.json",
+            "dump.sql",
+            "dump.sql.gz",
+            "a/db.SQLite3",
+            "a.bak",
+            "a.old",
+            "a.orig",
+            "a.save",
+            "a.dist",
+            "a.swp",
+            "wp-content/debug.log",
+            "style.css~",
         ],
-        &["wp-content/plugins/wp-config-editor/style.css", "a/mysql.css", "log", "composer", "packages.js", "style.css", ""],
+        &[
+            "wp-content/plugins/wp-config-editor/style.css",
+            "a/mysql.css",
+            "log",
+            "composer",
+            "packages.js",
+            "style.css",
+            "",
+        ],
     );
 }
 
@@ -73,8 +146,22 @@ fn names_that_are_never_given_away() {
 fn what_the_root_alone_hides() {
     check(
         is_private_in_root,
-        &["readme.html", "README.html", "license.txt", "backup.zip", "site.tar.gz", "a.7z", "a.wpress"],
-        &["wp-content/uploads/a.zip", "docs/readme.html", "index.html", "licenses.txt", ""],
+        &[
+            "readme.html",
+            "README.html",
+            "license.txt",
+            "backup.zip",
+            "site.tar.gz",
+            "a.7z",
+            "a.wpress",
+        ],
+        &[
+            "wp-content/uploads/a.zip",
+            "docs/readme.html",
+            "index.html",
+            "licenses.txt",
+            "",
+        ],
     );
 }
 
@@ -83,19 +170,37 @@ fn missing_assets_worth_no_start() {
     let layout = layout();
     check(
         |path| layout.is_asset(path),
-        &["wp-content/uploads/a.jpg", "wp-includes/x.JS", "wp-admin/css/x.css", "app/themes/x.woff2"],
         &[
-            "a.jpg", "robots.txt", "sitemap.xml", "favicon.ico", "wp-content/cache/minify/a.css", "wp-content/x/Cache/a.js",
-            "wp-content/uploads/a", "wp-content/uploads/page/", "wp-content/x.php",
+            "wp-content/uploads/a.jpg",
+            "wp-includes/x.JS",
+            "wp-admin/css/x.css",
+            "app/themes/x.woff2",
+        ],
+        &[
+            "a.jpg",
+            "robots.txt",
+            "sitemap.xml",
+            "favicon.ico",
+            "wp-content/cache/minify/a.css",
+            "wp-content/x/Cache/a.js",
+            "wp-content/uploads/a",
+            "wp-content/uploads/page/",
+            "wp-content/x.php",
         ],
     );
 }
 
 #[test]
 fn paths_of_sites_in_subdirectories() {
-    assert_eq!(without_site(b"site/wp-content/a.css"), Some(&b"wp-content/a.css"[..]));
+    assert_eq!(
+        without_site(b"site/wp-content/a.css"),
+        Some(&b"wp-content/a.css"[..])
+    );
     assert_eq!(without_site(b"site/wp-admin"), Some(&b"wp-admin"[..]));
-    assert_eq!(without_site(b"site/wp-login.php"), Some(&b"wp-login.php"[..]));
+    assert_eq!(
+        without_site(b"site/wp-login.php"),
+        Some(&b"wp-login.php"[..])
+    );
     assert_eq!(without_site(b"si.te/wp-login.php"), None);
     assert_eq!(without_site(b"wp-login.php"), None);
     assert_eq!(without_site(b"site/2024/hello"), None);
@@ -104,7 +209,10 @@ fn paths_of_sites_in_subdirectories() {
 
 #[test]
 fn files_of_old_networks() {
-    assert_eq!(network_file(b"files/2010/a.jpg", false), Some(&b"2010/a.jpg"[..]));
+    assert_eq!(
+        network_file(b"files/2010/a.jpg", false),
+        Some(&b"2010/a.jpg"[..])
+    );
     assert_eq!(network_file(b"site/files/a.jpg", true), Some(&b"a.jpg"[..]));
     assert_eq!(network_file(b"site/files/a.jpg", false), None);
     assert_eq!(network_file(b"files/", true), None);

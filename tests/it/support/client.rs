@@ -5,22 +5,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+mod response;
+
+pub use self::response::Response;
+use self::response::parse_head;
 use super::DEADLINE;
 
 /// One connection to the server and the bytes read from it that belong to no answer yet.
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-}
-
-/// One whole answer.
-#[derive(Debug)]
-pub struct Response {
-    pub status: u16,
-    pub fields: Vec<(String, String)>,
-    pub body: Vec<u8>,
-    /// The head as it came, with the empty line.
-    pub head: Vec<u8>,
 }
 
 /// Why there is no whole answer.
@@ -42,13 +36,18 @@ impl Connection {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_write_timeout(Some(DEADLINE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { stream, buffer: Vec::new() }
+        Self {
+            stream,
+            buffer: Vec::new(),
+        }
     }
 
     /// Writes these bytes in one piece.
     #[track_caller]
     pub fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the server takes what is sent");
+        self.stream
+            .write_all(bytes)
+            .expect("the server takes what is sent");
     }
 
     /// Writes what the server is willing to take; it may answer and close before the end.
@@ -66,7 +65,9 @@ impl Connection {
 
     /// Sends FIN and goes on reading.
     pub fn half_close(&mut self) {
-        self.stream.shutdown(Shutdown::Write).expect("the connection is open");
+        self.stream
+            .shutdown(Shutdown::Write)
+            .expect("the connection is open");
     }
 
     /// Closes so that the server meets a reset, not a FIN.
@@ -76,7 +77,13 @@ impl Connection {
 
     /// A request with `Host: example.com` on this connection, and its answer.
     #[track_caller]
-    pub fn request(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Response {
+    pub fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> Response {
         self.send(&request(method, path, fields, body));
         self.read(method)
     }
@@ -105,7 +112,10 @@ impl Connection {
         let head = self.read_head()?;
         let mut response = parse_head(head)?;
         if response.status < 200 {
-            return Err(Cut::Malformed(format!("interim answer {} not asked for", response.status)));
+            return Err(Cut::Malformed(format!(
+                "interim answer {} not asked for",
+                response.status
+            )));
         }
         response.body = self.read_body(method, &response)?;
         Ok(response)
@@ -135,7 +145,11 @@ impl Connection {
     #[track_caller]
     pub fn expect_end(&mut self) {
         let rest = self.read_to_end();
-        assert!(rest.is_empty(), "bytes after the last answer: {}", rest.escape_ascii());
+        assert!(
+            rest.is_empty(),
+            "bytes after the last answer: {}",
+            rest.escape_ascii()
+        );
     }
 
     /// Everything until the server closes.
@@ -144,7 +158,9 @@ impl Connection {
         loop {
             match self.fill() {
                 Ok(()) => {}
-                Err(Cut::Timeout { received }) => panic!("not closed; unread: {}", received.escape_ascii()),
+                Err(Cut::Timeout { received }) => {
+                    panic!("not closed; unread: {}", received.escape_ascii())
+                }
                 Err(_) => return std::mem::take(&mut self.buffer),
             }
         }
@@ -153,9 +169,16 @@ impl Connection {
     /// Nothing stands unread, and the connection still answers: a stray byte would be in front of that answer.
     #[track_caller]
     pub fn expect_in_step(&mut self, path: &str, body: &[u8]) {
-        assert!(self.buffer.is_empty(), "stray bytes: {}", self.buffer.escape_ascii());
+        assert!(
+            self.buffer.is_empty(),
+            "stray bytes: {}",
+            self.buffer.escape_ascii()
+        );
         let response = self.get(path);
-        assert_eq!((response.status, response.body.escape_ascii().to_string()), (200, body.escape_ascii().to_string()));
+        assert_eq!(
+            (response.status, response.body.escape_ascii().to_string()),
+            (200, body.escape_ascii().to_string())
+        );
     }
 
     fn read_head(&mut self) -> Result<Vec<u8>, Cut> {
@@ -169,7 +192,9 @@ impl Connection {
             match self.fill() {
                 Ok(()) => {}
                 Err(Cut::End) if !self.buffer.is_empty() => {
-                    return Err(Cut::Short { received: std::mem::take(&mut self.buffer) });
+                    return Err(Cut::Short {
+                        received: std::mem::take(&mut self.buffer),
+                    });
                 }
                 Err(cut) => return Err(cut),
             }
@@ -180,7 +205,9 @@ impl Connection {
         let chunked = response.field("transfer-encoding");
         let length = response.field("content-length");
         if chunked.is_some() && length.is_some() {
-            return Err(Cut::Malformed("Content-Length beside Transfer-Encoding".into()));
+            return Err(Cut::Malformed(
+                "Content-Length beside Transfer-Encoding".into(),
+            ));
         }
         if response.status == 204 && (chunked.is_some() || length.is_some()) {
             return Err(Cut::Malformed("204 with framing fields".into()));
@@ -223,14 +250,19 @@ impl Connection {
                 .ok_or_else(|| Cut::Malformed(format!("chunk size {}", line.escape_ascii())))?;
             if size > 0 {
                 let chunk = self.read_exact(size).map_err(|cut| match cut {
-                    Cut::Short { received } => Cut::Short { received: [body.clone(), received].concat() },
+                    Cut::Short { received } => Cut::Short {
+                        received: [body.clone(), received].concat(),
+                    },
                     other => other,
                 })?;
                 body.extend(chunk);
             }
             let end = self.read_line()?;
             if !end.is_empty() {
-                return Err(Cut::Malformed(format!("after a chunk: {}", end.escape_ascii())));
+                return Err(Cut::Malformed(format!(
+                    "after a chunk: {}",
+                    end.escape_ascii()
+                )));
             }
             if size == 0 {
                 return Ok(body);
@@ -258,7 +290,9 @@ impl Connection {
 
     fn cut_within(&mut self, cut: Cut) -> Cut {
         match cut {
-            Cut::End => Cut::Short { received: std::mem::take(&mut self.buffer) },
+            Cut::End => Cut::Short {
+                received: std::mem::take(&mut self.buffer),
+            },
             other => other,
         }
     }
@@ -273,8 +307,12 @@ impl Connection {
                     Ok(())
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    Err(Cut::Timeout { received: self.buffer.clone() })
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    Err(Cut::Timeout {
+                        received: self.buffer.clone(),
+                    })
                 }
                 Err(_) => Err(Cut::End),
             };
@@ -287,63 +325,13 @@ impl Connection {
     }
 }
 
-impl Response {
-    /// The value of the only line of this field; two lines are an error of the test or the server.
-    #[track_caller]
-    pub fn field(&self, name: &str) -> Option<&str> {
-        let mut lines = self.lines(name);
-        let first = lines.next();
-        assert!(lines.next().is_none(), "more than one {name} in {self}");
-        first
-    }
-
-    /// The values of every line of this field, in order.
-    pub fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
-        self.fields.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    }
-
-    #[track_caller]
-    pub fn etag(&self) -> &str {
-        self.field("etag").unwrap_or_else(|| panic!("no ETag in {self}"))
-    }
-
-    #[track_caller]
-    pub fn last_modified(&self) -> &str {
-        self.field("last-modified").unwrap_or_else(|| panic!("no Last-Modified in {self}"))
-    }
-
-    pub fn closes(&self) -> bool {
-        self.lines("connection").flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("close"))
-    }
-
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    /// Status and body at once, for one readable comparison.
-    #[track_caller]
-    pub fn assert(&self, status: u16, body: &[u8]) {
-        assert!(
-            self.status == status && self.body == body,
-            "awaited {status} with {} bytes {:?}, got {self}",
-            body.len(),
-            String::from_utf8_lossy(&body[..body.len().min(80)])
-        );
-    }
-}
-
-impl fmt::Display for Response {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let body = &self.body[..self.body.len().min(120)];
-        write!(f, "{}{} bytes: {}", String::from_utf8_lossy(&self.head), self.body.len(), body.escape_ascii())
-    }
-}
-
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::End => f.write_str("connection ended"),
-            Self::Short { received } => write!(f, "connection ended within: {} bytes", received.len()),
+            Self::Short { received } => {
+                write!(f, "connection ended within: {} bytes", received.len())
+            }
             Self::Timeout { received } => write!(f, "timeout with: {}", received.escape_ascii()),
             Self::Malformed(why) => f.write_str(why),
         }
@@ -382,35 +370,7 @@ pub fn chunked(body: &[u8], size: usize) -> Vec<u8> {
 
 /// Where `needle` begins.
 pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
-}
-
-fn parse_head(head: Vec<u8>) -> Result<Response, Cut> {
-    let malformed = |why: &str| Cut::Malformed(format!("{why}: {}", head.escape_ascii()));
-    // 8-bit values are kept byte by byte.
-    let text: String = head.iter().copied().map(char::from).collect();
-    let mut lines = text.strip_suffix("\r\n\r\n").unwrap_or(&text).split("\r\n");
-    let status_line = lines.next().unwrap_or_default();
-    let status = status_line
-        .strip_prefix("HTTP/1.1 ")
-        .or_else(|| status_line.strip_prefix("HTTP/1.0 "))
-        .and_then(|rest| rest.split_once(' '))
-        .filter(|(code, _)| code.len() == 3)
-        .and_then(|(code, _)| code.parse().ok())
-        .ok_or_else(|| malformed("status line"))?;
-    let mut fields: Vec<(String, String)> = Vec::new();
-    for line in lines {
-        let (name, value) = line.split_once(':').ok_or_else(|| malformed("field line"))?;
-        let token = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
-        if !token || value.bytes().any(|b| b < 0x20 && b != b'\t' || b == 0x7f) {
-            return Err(malformed("field line"));
-        }
-        fields.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
-    }
-    for single in ["content-length", "content-type", "content-range", "date", "etag", "last-modified", "location", "transfer-encoding", "retry-after"] {
-        if fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(single)).count() > 1 {
-            return Err(malformed("field sent twice"));
-        }
-    }
-    Ok(Response { status, fields, body: Vec::new(), head })
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
 }

@@ -18,7 +18,10 @@ pub struct DocumentRoot {
 impl DocumentRoot {
     /// An empty root; the folder it stands in is free for what must lie outside.
     pub fn empty() -> Self {
-        let folder = tempfile::Builder::new().prefix("nostat-").tempdir().expect("a temporary folder");
+        let folder = tempfile::Builder::new()
+            .prefix("nostat-")
+            .tempdir()
+            .expect("a temporary folder");
         // Canonical, so that SCRIPT_FILENAME can be compared as it is.
         let root = folder.path().canonicalize().unwrap().join("root");
         fs::create_dir(&root).unwrap();
@@ -28,7 +31,14 @@ impl DocumentRoot {
     /// The tree that the cases speak of: a WordPress in small, with a secret in each file that must never be sent.
     pub fn wordpress() -> Self {
         let root = Self::empty();
-        for script in ["index.php", "wp-login.php", "xmlrpc.php", "wp-admin/index.php", "wp-admin/admin-ajax.php", "wp-includes/load.php"] {
+        for script in [
+            "index.php",
+            "wp-login.php",
+            "xmlrpc.php",
+            "wp-admin/index.php",
+            "wp-admin/admin-ajax.php",
+            "wp-includes/load.php",
+        ] {
             root.write(script, PHP_SOURCE);
         }
         root.write("wp-config.php", PHP_SOURCE);
@@ -58,7 +68,12 @@ impl DocumentRoot {
         let path = self.root.join(path.as_ref());
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
-        fs::File::options().write(true).open(&path).unwrap().set_modified(mtime).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(mtime)
+            .unwrap();
     }
 
     /// Puts a new file in the place of an old one by rename, so that no reader ever sees half of it.
@@ -83,7 +98,14 @@ impl DocumentRoot {
     }
 
     pub fn fifo(&self, path: &str) {
-        mknodat(CWD, self.root.join(path), FileType::Fifo, Mode::from(0o644), 0).unwrap();
+        mknodat(
+            CWD,
+            self.root.join(path),
+            FileType::Fifo,
+            Mode::from(0o644),
+            0,
+        )
+        .unwrap();
     }
 
     /// A file whose name is any bytes.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::client::find;
 use super::DEADLINE;
+use super::client::find;
 
 pub struct FakeOrigin {
     address: SocketAddr,
@@ -34,7 +34,11 @@ impl FakeOrigin {
     pub fn start(answer: impl Fn(&OriginRequest) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared { answer: Box::new(answer), seen: Mutex::default(), stopped: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            answer: Box::new(answer),
+            seen: Mutex::default(),
+            stopped: AtomicBool::new(false),
+        });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
@@ -71,12 +75,23 @@ impl OriginRequest {
 
     /// The values of this field's lines.
     pub fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
-        let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
-        fields.filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+        let fields = self
+            .head
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(':'));
+        fields
+            .filter(move |(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
     }
 
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).filter_map(|line| line.split_once(':')).find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+        self.head
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
     }
 }
 
@@ -101,18 +116,31 @@ fn take_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<OriginRe
     };
     let rest = buffer.split_off(end);
     let head = String::from_utf8_lossy(&std::mem::replace(buffer, rest)).into_owned();
-    let mut request = OriginRequest { head, body: Vec::new() };
-    if request.field("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
+    let mut request = OriginRequest {
+        head,
+        body: Vec::new(),
+    };
+    if request
+        .field("transfer-encoding")
+        .is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
+    {
         loop {
             let line = take_until_crlf(stream, buffer)?;
-            let size = usize::from_str_radix(std::str::from_utf8(&line).ok()?.split(';').next()?.trim(), 16).ok()?;
+            let size = usize::from_str_radix(
+                std::str::from_utf8(&line).ok()?.split(';').next()?.trim(),
+                16,
+            )
+            .ok()?;
             request.body.extend(take_exact(stream, buffer, size)?);
             take_until_crlf(stream, buffer)?;
             if size == 0 {
                 break;
             }
         }
-    } else if let Some(length) = request.field("content-length").and_then(|value| value.parse().ok()) {
+    } else if let Some(length) = request
+        .field("content-length")
+        .and_then(|value| value.parse().ok())
+    {
         request.body = take_exact(stream, buffer, length)?;
     }
     Some(request)

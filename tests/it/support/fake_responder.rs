@@ -91,7 +91,11 @@ impl FakeResponder {
 
     /// What to do with requests whose REQUEST_URI is this.
     pub fn on(&self, request_uri: &str, script: Script) {
-        self.shared.scripts.lock().unwrap().insert(request_uri.to_owned(), script);
+        self.shared
+            .scripts
+            .lock()
+            .unwrap()
+            .insert(request_uri.to_owned(), script);
     }
 
     /// The requests so far.
@@ -126,7 +130,9 @@ impl FakeResponder {
     /// Waits until this many requests have come.
     #[track_caller]
     pub fn wait_for(&self, count: usize) {
-        eventually("requests reach the responder", || (self.requests().len() >= count).then_some(()));
+        eventually("requests reach the responder", || {
+            (self.requests().len() >= count).then_some(())
+        });
     }
 
     /// Requests whose script runs now.
@@ -149,7 +155,10 @@ impl Drop for FakeResponder {
         self.shared.stopped.store(true, Ordering::SeqCst);
         let _ = UnixStream::connect(self.socket());
         let complaints = self.shared.complaints.lock().unwrap();
-        assert!(complaints.is_empty() || thread::panicking(), "PHP-FPM would refuse: {complaints:?}");
+        assert!(
+            complaints.is_empty() || thread::panicking(),
+            "PHP-FPM would refuse: {complaints:?}"
+        );
     }
 }
 
@@ -157,7 +166,9 @@ impl Seen {
     /// A parameter as text; the empty text when it was not sent.
     #[track_caller]
     pub fn param(&self, name: &str) -> &str {
-        self.params.get(name).map_or("", |value| std::str::from_utf8(value).expect("a parameter of text"))
+        self.params.get(name).map_or("", |value| {
+            std::str::from_utf8(value).expect("a parameter of text")
+        })
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -180,7 +191,9 @@ impl Seen {
 
     #[track_caller]
     pub fn wait_until_closed_early(&self) {
-        eventually("the connection to the responder is closed", || self.closed_early().then_some(()));
+        eventually("the connection to the responder is closed", || {
+            self.closed_early().then_some(())
+        });
     }
 }
 
@@ -217,10 +230,17 @@ fn serve(shared: &Shared, stream: UnixStream) {
     stream.set_write_timeout(Some(DEADLINE * 2)).unwrap();
     let mut wire = Wire::new(stream);
     loop {
-        let Some(seen) = take_request(shared, &mut wire) else { return };
+        let Some(seen) = take_request(shared, &mut wire) else {
+            return;
+        };
         let now = shared.running.fetch_add(1, Ordering::SeqCst) + 1;
         shared.peak.fetch_max(now, Ordering::SeqCst);
-        let script = shared.scripts.lock().unwrap().get(seen.param_lossy("REQUEST_URI").as_ref()).cloned();
+        let script = shared
+            .scripts
+            .lock()
+            .unwrap()
+            .get(seen.param_lossy("REQUEST_URI").as_ref())
+            .cloned();
         let script = script.unwrap_or_else(Script::describes);
         let peer = run(shared, &mut wire, &seen, &script);
         if peer == Peer::Gone {
@@ -241,7 +261,9 @@ fn serve(shared: &Shared, stream: UnixStream) {
 
 impl Seen {
     fn param_lossy(&self, name: &str) -> std::borrow::Cow<'_, str> {
-        self.params.get(name).map_or("".into(), |value| String::from_utf8_lossy(value))
+        self.params
+            .get(name)
+            .map_or("".into(), |value| String::from_utf8_lossy(value))
     }
 }
 
@@ -249,8 +271,12 @@ impl Seen {
 fn take_request(shared: &Shared, wire: &mut Wire) -> Option<Arc<Seen>> {
     let begin = wire.read_record().ok()?;
     let complain = |what: String| shared.complaints.lock().unwrap().push(what);
-    if begin.kind != Kind::BEGIN_REQUEST || begin.content.len() != 8 || begin.content[..2] != [0, 1] {
-        complain(format!("not a BEGIN_REQUEST for a responder: {} {:?}", begin.kind, begin.content));
+    if begin.kind != Kind::BEGIN_REQUEST || begin.content.len() != 8 || begin.content[..2] != [0, 1]
+    {
+        complain(format!(
+            "not a BEGIN_REQUEST for a responder: {} {:?}",
+            begin.kind, begin.content
+        ));
         return None;
     }
     wire.request_id = begin.id;
@@ -291,9 +317,15 @@ fn take_request(shared: &Shared, wire: &mut Wire) -> Option<Arc<Seen>> {
 
 fn take_stdin(shared: &Shared, wire: &mut Wire, seen: &Seen) -> Peer {
     loop {
-        let Ok(record) = wire.read_record() else { return Peer::Gone };
+        let Ok(record) = wire.read_record() else {
+            return Peer::Gone;
+        };
         if record.kind != Kind::STDIN {
-            shared.complaints.lock().unwrap().push(format!("record of kind {} within STDIN", record.kind));
+            shared
+                .complaints
+                .lock()
+                .unwrap()
+                .push(format!("record of kind {} within STDIN", record.kind));
             return Peer::Gone;
         }
         if record.content.is_empty() {
@@ -301,11 +333,18 @@ fn take_stdin(shared: &Shared, wire: &mut Wire, seen: &Seen) -> Peer {
             let length = seen.stdin.lock().unwrap().len();
             let told = seen.param_lossy("CONTENT_LENGTH").parse().unwrap_or(0);
             if length != told {
-                shared.complaints.lock().unwrap().push(format!("CONTENT_LENGTH {told} and {length} bytes"));
+                shared
+                    .complaints
+                    .lock()
+                    .unwrap()
+                    .push(format!("CONTENT_LENGTH {told} and {length} bytes"));
             }
             return Peer::There;
         }
-        seen.stdin.lock().unwrap().extend_from_slice(&record.content);
+        seen.stdin
+            .lock()
+            .unwrap()
+            .extend_from_slice(&record.content);
     }
 }
 
@@ -315,7 +354,9 @@ fn run(shared: &Shared, wire: &mut Wire, seen: &Seen, script: &Script) -> Peer {
     }
     for step in script.steps() {
         let written = match step {
-            Step::Bytewise(bytes) => bytes.iter().try_for_each(|byte| wire.write_record(Kind::STDOUT, &[*byte], 0)),
+            Step::Bytewise(bytes) => bytes
+                .iter()
+                .try_for_each(|byte| wire.write_record(Kind::STDOUT, &[*byte], 0)),
             Step::Close => return Peer::There,
             Step::Describe => {
                 let text = format!(
@@ -328,15 +369,19 @@ fn run(shared: &Shared, wire: &mut Wire, seen: &Seen, script: &Script) -> Peer {
             }
             Step::Echo => wire.write_stream(Kind::STDOUT, &seen.stdin()),
             Step::End => wire.write_record(Kind::END_REQUEST, &[0; 8], 0),
-            Step::EndWith { protocol_status } => {
-                wire.write_record(Kind::END_REQUEST, &[0, 0, 0, 0, *protocol_status, 0, 0, 0], 0)
-            }
+            Step::EndWith { protocol_status } => wire.write_record(
+                Kind::END_REQUEST,
+                &[0, 0, 0, 0, *protocol_status, 0, 0, 0],
+                0,
+            ),
             Step::Endless => loop {
                 if let Err(error) = wire.write_stream(Kind::STDOUT, &[b'x'; 16 * 1024]) {
                     break Err(error);
                 }
             },
-            Step::ManagementRecord => wire.write_raw(&[1, 11, 0, 0, 0, 8, 0, 0, 200, 0, 0, 0, 0, 0, 0, 0]),
+            Step::ManagementRecord => {
+                wire.write_raw(&[1, 11, 0, 0, 0, 8, 0, 0, 200, 0, 0, 0, 0, 0, 0, 0])
+            }
             Step::Padded(bytes, padding) => wire.write_record(Kind::STDOUT, bytes, *padding),
             Step::Raw(bytes) => wire.write_raw(bytes),
             Step::Stall => {
@@ -345,7 +390,10 @@ fn run(shared: &Shared, wire: &mut Wire, seen: &Seen, script: &Script) -> Peer {
                     Peer::There => unreachable!("held until closed"),
                 };
             }
-            Step::Stderr(length) => wire.write_stream(Kind::STDERR, &b"PHP Warning: noise\n".repeat(length / 19 + 1)),
+            Step::Stderr(length) => wire.write_stream(
+                Kind::STDERR,
+                &b"PHP Warning: noise\n".repeat(length / 19 + 1),
+            ),
             Step::Stdout(bytes) => wire.write_stream(Kind::STDOUT, bytes),
             Step::Wait(gate) => match hold(wire, || gate.is_open()) {
                 Peer::Gone => return Peer::Gone,
@@ -362,7 +410,9 @@ fn run(shared: &Shared, wire: &mut Wire, seen: &Seen, script: &Script) -> Peer {
 
 /// Does nothing until `until`, or until the web server closes.
 fn hold(wire: &mut Wire, until: impl Fn() -> bool) -> Peer {
-    wire.stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    wire.stream
+        .set_read_timeout(Some(Duration::from_millis(1)))
+        .unwrap();
     let peer = loop {
         if until() {
             break Peer::There;
@@ -370,7 +420,11 @@ fn hold(wire: &mut Wire, until: impl Fn() -> bool) -> Peer {
         match wire.read_some() {
             Ok(0) => break Peer::Gone,
             Ok(_) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(_) => break Peer::Gone,
         }
     };
@@ -379,5 +433,14 @@ fn hold(wire: &mut Wire, until: impl Fn() -> bool) -> Peer {
 }
 
 fn uris(requests: &[Arc<Seen>]) -> Vec<String> {
-    requests.iter().map(|seen| format!("{} {}", seen.param_lossy("SCRIPT_NAME"), seen.param_lossy("REQUEST_URI"))).collect()
+    requests
+        .iter()
+        .map(|seen| {
+            format!(
+                "{} {}",
+                seen.param_lossy("SCRIPT_NAME"),
+                seen.param_lossy("REQUEST_URI")
+            )
+        })
+        .collect()
 }

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 use super::client::{Connection, Response};
 use super::document_root::DocumentRoot;
-use super::fake_responder::FakeResponder;
 use super::eventually;
+use super::fake_responder::FakeResponder;
 
 /// A configuration file in the making: top-level keys and sites, each value as YAML text.
 #[derive(Clone)]
@@ -28,13 +28,23 @@ impl Config {
         Self::preset("wordpress", root.path()).site("php", &format!("\"{}\"", responder.address()))
     }
 
+    /// The WordPress preset where a test asks for files only: nobody listens at the responder's address.
+    pub fn wordpress_alone(root: &DocumentRoot) -> Self {
+        let socket = root.outside().join("nobody.sock");
+        Self::preset("wordpress", root.path())
+            .site("php", &format!("\"unix:{}\"", socket.display()))
+    }
+
     /// Files alone.
     pub fn static_files(root: &DocumentRoot) -> Self {
         Self::preset("static", root.path())
     }
 
     pub fn preset(preset: &str, root: &Path) -> Self {
-        let config = Self { top: Vec::new(), sites: Vec::new() };
+        let config = Self {
+            top: Vec::new(),
+            sites: Vec::new(),
+        };
         config
             .top("workers", "1")
             .top("open_file_cache", "{valid: 1s, errors_valid: 1s}")
@@ -44,7 +54,10 @@ impl Config {
 
     /// One more site; [`Config::site`] now speaks of it.
     pub fn also(mut self, preset: &str, root: &Path) -> Self {
-        self.sites.push(vec![("root".into(), format!("\"{}\"", root.display())), ("preset".into(), preset.into())]);
+        self.sites.push(vec![
+            ("root".into(), format!("\"{}\"", root.display())),
+            ("preset".into(), preset.into()),
+        ]);
         self
     }
 
@@ -65,7 +78,11 @@ impl Config {
         let mut text = format!("listen: [\"{listen}\"]\n");
         let mut top = self.top.clone();
         if top.iter().all(|(key, _)| key != "spool") {
-            set(&mut top, "spool", &format!("{{dir: \"{}\"}}", spool.display()));
+            set(
+                &mut top,
+                "spool",
+                &format!("{{dir: \"{}\"}}", spool.display()),
+            );
         }
         for (key, value) in &top {
             text.push_str(&format!("{key}: {value}\n"));
@@ -117,10 +134,17 @@ impl Nostat {
 
     /// Starts a server on this port and waits for nothing.
     pub fn spawn(config: &Config, port: u16) -> Self {
-        let work = tempfile::Builder::new().prefix("nostat-run-").tempdir().unwrap();
+        let work = tempfile::Builder::new()
+            .prefix("nostat-run-")
+            .tempdir()
+            .unwrap();
         fs::create_dir(work.path().join("spool")).unwrap();
         let listen = format!("127.0.0.1:{port}");
-        fs::write(work.path().join("nostat.yaml"), config.render(&listen, &work.path().join("spool"))).unwrap();
+        fs::write(
+            work.path().join("nostat.yaml"),
+            config.render(&listen, &work.path().join("spool")),
+        )
+        .unwrap();
         let child = Command::new(BINARY)
             .args(["serve", "--config"])
             .arg(work.path().join("nostat.yaml"))
@@ -135,9 +159,13 @@ impl Nostat {
     }
 
     fn answers(&mut self) -> bool {
-        eventually("the server listens, or ends", || match self.child.try_wait().unwrap() {
-            Some(_) => Some(false),
-            None => std::net::TcpStream::connect(self.address()).is_ok().then_some(true),
+        eventually("the server listens, or ends", || {
+            match self.child.try_wait().unwrap() {
+                Some(_) => Some(false),
+                None => std::net::TcpStream::connect(self.address())
+                    .is_ok()
+                    .then_some(true),
+            }
         }) && {
             // No Host: an error that no site, responder or origin is asked for.
             let mut connection = self.connect();
@@ -189,7 +217,11 @@ impl Nostat {
     pub fn send_raw(&self, bytes: &[u8]) -> Response {
         let mut connection = self.connect();
         connection.send_lossy(bytes);
-        let response = connection.read(if bytes.starts_with(b"HEAD ") { "HEAD" } else { "GET" });
+        let response = connection.read(if bytes.starts_with(b"HEAD ") {
+            "HEAD"
+        } else {
+            "GET"
+        });
         if response.closes() {
             connection.expect_end();
         }
@@ -220,7 +252,10 @@ impl Nostat {
     pub fn stop(mut self) -> Stopped {
         self.signal(Signal::TERM);
         let status = self.wait();
-        Stopped { status, log: self.log() }
+        Stopped {
+            status,
+            log: self.log(),
+        }
     }
 
     /// What has been logged.
@@ -236,7 +271,13 @@ impl Nostat {
     /// The first logged line that contains `needle` at or after byte `from` of the log.
     #[track_caller]
     pub fn wait_for_log(&self, from: usize, needle: &str) -> String {
-        eventually(needle, || self.log().get(from..)?.lines().find(|line| line.contains(needle)).map(str::to_owned))
+        eventually(needle, || {
+            self.log()
+                .get(from..)?
+                .lines()
+                .find(|line| line.contains(needle))
+                .map(str::to_owned)
+        })
     }
 
     /// Puts another configuration in the place of the file; SIGHUP is the test's.
@@ -253,20 +294,28 @@ impl Nostat {
 
     /// Open descriptors of the server.
     pub fn descriptors(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
+        fs::read_dir(format!("/proc/{}/fd", self.pid()))
+            .unwrap()
+            .count()
     }
 
     /// What the server's descriptors point to.
     pub fn descriptor_targets(&self) -> Vec<String> {
         let entries = fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
-        entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).map(|path| path.display().to_string()).collect()
+        entries
+            .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+            .map(|path| path.display().to_string())
+            .collect()
     }
 
     /// A figure of `/proc/PID/status` in KiB.
     #[track_caller]
     pub fn status_kib(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect(name);
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .expect(name);
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
@@ -293,7 +342,11 @@ impl Drop for Nostat {
 pub fn free_port() -> u16 {
     static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
     loop {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         if GIVEN.lock().unwrap().get_or_insert_default().insert(port) {
             return port;
         }

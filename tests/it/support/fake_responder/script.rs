@@ -40,7 +40,10 @@ pub enum Step {
 
 impl Script {
     pub fn new(steps: Vec<Step>) -> Self {
-        Self { reads_stdin: true, steps }
+        Self {
+            reads_stdin: true,
+            steps,
+        }
     }
 
     /// The default: `php METHOD REQUEST_URI LENGTH`.
@@ -59,12 +62,19 @@ impl Script {
     }
 
     pub fn echoes_body() -> Self {
-        Self::new(vec![stdout("Content-Type: application/octet-stream\r\n\r\n"), Step::Echo, Step::End])
+        Self::new(vec![
+            stdout("Content-Type: application/octet-stream\r\n\r\n"),
+            Step::Echo,
+            Step::End,
+        ])
     }
 
     /// Answers and ends without reading STDIN.
     pub fn ignores_body(text: impl AsRef<[u8]>) -> Self {
-        Self { reads_stdin: false, ..Self::answers(text) }
+        Self {
+            reads_stdin: false,
+            ..Self::answers(text)
+        }
     }
 
     pub fn splits_records(text: impl AsRef<[u8]>) -> Self {
@@ -72,13 +82,23 @@ impl Script {
     }
 
     pub fn pads(text: impl AsRef<[u8]>, padding: u8) -> Self {
-        Self::new(vec![Step::Padded(text.as_ref().to_vec(), padding), Step::End])
+        Self::new(vec![
+            Step::Padded(text.as_ref().to_vec(), padding),
+            Step::End,
+        ])
     }
 
     /// 200 KB of STDERR before, between and after head and body.
     pub fn writes_stderr(head: &str, body: &str) -> Self {
         let noise = Step::Stderr(200_000);
-        Self::new(vec![noise.clone(), stdout(head), noise.clone(), stdout(body), noise, Step::End])
+        Self::new(vec![
+            noise.clone(),
+            stdout(head),
+            noise.clone(),
+            stdout(body),
+            noise,
+            Step::End,
+        ])
     }
 
     pub fn stalls_before_head() -> Self {
@@ -113,7 +133,10 @@ impl Script {
     }
 
     pub fn never_ends() -> Self {
-        Self::new(vec![stdout("Content-Type: text/plain\r\n\r\n"), Step::Endless])
+        Self::new(vec![
+            stdout("Content-Type: text/plain\r\n\r\n"),
+            Step::Endless,
+        ])
     }
 
     pub fn reads_stdin(&self) -> bool {

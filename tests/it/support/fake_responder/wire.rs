@@ -30,7 +30,10 @@ impl Kind {
 
 impl Wire {
     pub fn new(stream: UnixStream) -> Self {
-        Self { stream, request_id: 1 }
+        Self {
+            stream,
+            request_id: 1,
+        }
     }
 
     pub fn read_record(&mut self) -> io::Result<Record> {
@@ -40,7 +43,12 @@ impl Wire {
         self.stream.read_exact(&mut content)?;
         let padding = usize::from(header[6]);
         self.stream.read_exact(&mut vec![0; padding])?;
-        Ok(Record { kind: header[1], id: u16::from_be_bytes([header[2], header[3]]), content, padding })
+        Ok(Record {
+            kind: header[1],
+            id: u16::from_be_bytes([header[2], header[3]]),
+            content,
+            padding,
+        })
     }
 
     pub fn read_some(&mut self) -> io::Result<usize> {
@@ -49,7 +57,9 @@ impl Wire {
 
     /// Records of 32 KiB; none at all for nothing.
     pub fn write_stream(&mut self, kind: u8, bytes: &[u8]) -> io::Result<()> {
-        bytes.chunks(32 * 1024).try_for_each(|chunk| self.write_record(kind, chunk, 0))
+        bytes
+            .chunks(32 * 1024)
+            .try_for_each(|chunk| self.write_record(kind, chunk, 0))
     }
 
     pub fn write_record(&mut self, kind: u8, content: &[u8], padding: u8) -> io::Result<()> {
@@ -80,7 +90,9 @@ impl Wire {
 
 fn header(id: u16, kind: u8, length: usize, padding: u8) -> [u8; 8] {
     let id = id.to_be_bytes();
-    let length = u16::try_from(length).expect("a record's content").to_be_bytes();
+    let length = u16::try_from(length)
+        .expect("a record's content")
+        .to_be_bytes();
     [1, kind, id[0], id[1], length[0], length[1], padding, 0]
 }
 
@@ -104,5 +116,8 @@ fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
         return Some((usize::from(first), rest));
     }
     let (long, rest) = bytes.split_first_chunk::<4>()?;
-    Some((usize::try_from(u32::from_be_bytes(*long) & 0x7fff_ffff).ok()?, rest))
+    Some((
+        usize::try_from(u32::from_be_bytes(*long) & 0x7fff_ffff).ok()?,
+        rest,
+    ))
 }
