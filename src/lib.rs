@@ -20,6 +20,14 @@
 //! - [`lifecycle`] and [`server`] start, reload, drain;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests make the files they look at, and have deadlines of their own"
+    )
+)]
+
 pub mod access_log;
 pub mod cli;
 pub mod clock;

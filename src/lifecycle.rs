@@ -131,11 +131,10 @@ impl DrainSignal {
             return false;
         }
         let mut order = self.lifecycle.order();
-        let mut waiting: Pin<Box<dyn Future<Output = ()> + Send + Sync>> =
-            Box::pin(async move {
-                // An error means that the sender is gone, and with it the process.
-                let _ = order.wait_for(|stop| *stop).await;
-            });
+        let mut waiting: Pin<Box<dyn Future<Output = ()> + Send + Sync>> = Box::pin(async move {
+            // An error means that the sender is gone, and with it the process.
+            let _ = order.wait_for(|stop| *stop).await;
+        });
         let ordered = waiting.as_mut().poll(cx).is_ready();
         self.waiting = Some(waiting);
         ordered

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use pingora_core::listeners::ListenerConfig;
 use pingora_core::apps::HttpServerOptions;
+use pingora_core::listeners::ListenerConfig;
 use pingora_core::protocols::l4::stream::L4BufferSettings;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{
@@ -79,13 +79,22 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
     let mut settings = settings;
     settings.cache.descriptors.get_or_insert(budget.cached);
     let workers = settings.workers.unwrap_or_else(processors);
-    let addresses: Vec<String> = settings.listen.iter().map(|listen| listen.address.to_string()).collect();
+    let addresses: Vec<String> = settings
+        .listen
+        .iter()
+        .map(|listen| listen.address.to_string())
+        .collect();
     let state = State::start(settings, Clock::system(), budget.connections)?;
     start_timer(&state).map_err(StartError::Thread)?;
 
     let mut server = Server::new_with_opt_and_conf(None, pingora_conf(workers));
     server.bootstrap();
-    server.add_service(listening(&state, &server.configuration, &addresses, listeners));
+    server.add_service(listening(
+        &state,
+        &server.configuration,
+        &addresses,
+        listeners,
+    ));
     server.run(RunArgs {
         shutdown_signal: Box::new(Signals {
             state: state.clone(),
@@ -116,7 +125,11 @@ fn bind(settings: &Settings) -> Result<Bound, StartError> {
 }
 
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -162,8 +175,7 @@ fn give_up_privileges(settings: &Settings) -> Result<(), StartError> {
     if nix::unistd::geteuid() == user.uid && nix::unistd::getegid() == group {
         return Ok(());
     }
-    let name = std::ffi::CString::new(user.name.as_bytes())
-        .map_err(|_| missing())?;
+    let name = std::ffi::CString::new(user.name.as_bytes()).map_err(|_| missing())?;
     initgroups(&name, group).map_err(|error| failed(error.into()))?;
     setgid(group).map_err(|error| failed(error.into()))?;
     setuid(user.uid).map_err(|error| failed(error.into()))

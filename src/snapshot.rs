@@ -44,7 +44,11 @@ impl State {
     ///
     /// # Errors
     /// As [`State::reload`].
-    pub fn start(settings: Settings, clock: Clock, connections: usize) -> Result<Arc<State>, LoadError> {
+    pub fn start(
+        settings: Settings,
+        clock: Clock,
+        connections: usize,
+    ) -> Result<Arc<State>, LoadError> {
         let cache = DescriptorCache::new(settings.cache.clone(), clock.clone());
         let limiters = Limiters::new();
         let spools = Spools::new(settings.spool.clone());
@@ -194,7 +198,10 @@ impl Upstream {
 }
 
 /// The log in use stays open when nothing about it has changed.
-fn open_log(wanted: &access_log::Settings, before: Option<&Snapshot>) -> std::io::Result<AccessLog> {
+fn open_log(
+    wanted: &access_log::Settings,
+    before: Option<&Snapshot>,
+) -> std::io::Result<AccessLog> {
     match before {
         Some(before) if &before.settings.access_log == wanted => Ok(before.access_log.clone()),
         _ => AccessLog::open(wanted),

@@ -31,7 +31,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
         };
         start(Flight {
             flights: Arc::clone(self),
-            key,
+            key: Some(key),
             announcer,
         });
         Boarded::Started(Landing(receiver))
@@ -71,20 +71,33 @@ impl<V: Clone> Landing<V> {
 #[derive(Debug)]
 pub struct Flight<K: Eq + Hash, V> {
     flights: Arc<Flights<K, V>>,
-    key: K,
+    key: Option<K>,
     announcer: watch::Sender<Option<V>>,
 }
 
 impl<K: Eq + Hash, V> Flight<K, V> {
-    /// Gives the result to all that wait, and to those who come while the flight lasts.
+    /// Gives the result to all that wait. Whoever comes from now on starts anew: a result is never given to a request
+    /// that began after it.
+    pub fn land(mut self, value: V) {
+        self.leave();
+        self.announcer.send_replace(Some(value));
+    }
+
+    /// Gives a result to all that wait, and at once to those who come while the flight lasts.
     pub fn announce(&self, value: V) {
         self.announcer.send_replace(Some(value));
+    }
+
+    fn leave(&mut self) {
+        if let Some(key) = self.key.take() {
+            let landed = self.flights.0.lock().remove(&key);
+            drop(landed);
+        }
     }
 }
 
 impl<K: Eq + Hash, V> Drop for Flight<K, V> {
     fn drop(&mut self) {
-        let landed = self.flights.0.lock().remove(&self.key);
-        drop(landed);
+        self.leave();
     }
 }

@@ -31,7 +31,7 @@ impl Gate {
             .ok()
     }
 
-    /// How long an operation may keep requests waiting.
+    /// How long requests wait.
     pub fn patience(&self) -> Duration {
         self.patience
     }
@@ -39,5 +39,5 @@ impl Gate {
 
 /// Blocking operations at a time for one document root.
 pub const OPERATIONS: usize = 32;
-/// How long requests wait for a turn, and again for the operation.
+/// How long requests wait, for a turn and for the operation together.
 pub const PATIENCE: Duration = Duration::from_secs(5);

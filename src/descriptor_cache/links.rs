@@ -56,17 +56,18 @@ pub enum LinkTargets {
 
 /// Finds the directories outside the root that links may lead into, into `anchors`; each one is logged.
 ///
-/// Listed directories that do not exist are left out, with a warning.
+/// Listed directories that do not exist are left out until they do, with a warning.
 pub fn adopt_targets(opener: &Opener, anchors: &mut Anchors, targets: &LinkTargets) {
     match targets {
         LinkTargets::Listed(directories) => {
             for directory in directories {
                 match anchor(opener, directory) {
                     Some(target) => anchors.targets.push(target),
-                    None => tracing::warn!(
-                        "link_targets: {} is no directory that can be opened",
-                        directory.display()
-                    ),
+                    None => {
+                        let shown = directory.display();
+                        tracing::warn!("link_targets: {shown} is no directory that can be opened");
+                        anchors.absent.push(directory.clone());
+                    }
                 }
             }
         }

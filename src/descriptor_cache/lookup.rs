@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::DescriptorCache;
 use super::counters::increment;
@@ -111,19 +111,19 @@ async fn fly(
     key: Key,
     flight: Flight<Key, Answer>,
 ) {
+    let deadline = Instant::now() + root.gate().patience();
     let Some(permit) = root.gate().enter().await else {
         increment(&cache.counters.events.unavailable);
-        flight.announce(Err(LookupError::Unavailable));
+        flight.land(Err(LookupError::Unavailable));
         return;
     };
-    let patience = root.gate().patience();
     let mut looking = tokio::task::spawn_blocking(move || {
         let answer = cache.look(&root, &key);
         drop(permit);
         answer
     });
-    match timeout(patience, &mut looking).await {
-        Ok(answer) => flight.announce(answer.unwrap_or(Err(BROKEN))),
+    match timeout_at(deadline, &mut looking).await {
+        Ok(answer) => flight.land(answer.unwrap_or(Err(BROKEN))),
         Err(_) => {
             // Whoever asks for the path while the call hangs is told at once.
             flight.announce(Err(LookupError::Unavailable));
@@ -138,17 +138,17 @@ async fn fly_for_names(
     root: Arc<RootGeneration>,
     flight: Flight<u64, RootNames>,
 ) {
+    let deadline = Instant::now() + root.gate().patience();
     let Some(permit) = root.gate().enter().await else {
         return;
     };
-    let patience = root.gate().patience();
     let mut looking = tokio::task::spawn_blocking(move || {
         let names = root.names().look(&cache.opener, &cache.clock, &root);
         drop(permit);
         names
     });
-    match timeout(patience, &mut looking).await {
-        Ok(names) => flight.announce(names.unwrap_or(RootNames::Unknown)),
+    match timeout_at(deadline, &mut looking).await {
+        Ok(names) => flight.land(names.unwrap_or(RootNames::Unknown)),
         Err(_) => {
             flight.announce(RootNames::Unknown);
             let late = looking.await;

@@ -9,7 +9,7 @@
 //! - [`look`]: one look at one path; [`open`]: its system calls, and no others in the program; [`walk`], [`links`]:
 //!   symbolic links; [`gate`]: the bound on blocking work
 //! - [`judge`]: what a look means for the table; [`finding`]: what passes between the two
-//! - [`entry`]: facts of a file and heads prepared from them; [`file`]: its descriptor; [`content`]: its bytes
+//! - [`entry`]: facts of a file and heads prepared from them; [`mod@file`]: its descriptor; [`content`]: its bytes
 //! - [`budget`], [`holding`]: how many descriptors and bytes are held, and who gives way; [`release`]: the timer
 //! - [`settings`], [`counters`], [`found`]: knobs, numbers, answers
 

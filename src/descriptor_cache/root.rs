@@ -20,6 +20,9 @@ use super::open::Opener;
 use super::walk::{Anchor, Anchors};
 
 /// One configured document root; shared by all sites with the same path and link policy.
+///
+/// Sites hold it for as long as they serve it: when the last of them lets go, its generation ends, and while requests
+/// may finish in it, nothing of it is remembered any more.
 #[derive(Debug)]
 pub struct DocumentRoot {
     path: PathBuf,
@@ -188,6 +191,7 @@ impl RootGeneration {
             root,
             configured: path.to_owned(),
             targets: Vec::new(),
+            absent: Vec::new(),
         };
         if policy.symlinks == super::links::Symlinks::Beneath {
             adopt_targets(opener, &mut anchors, &policy.targets);
@@ -203,24 +207,40 @@ impl RootGeneration {
         })
     }
 
-    /// Whether `path` leads to another directory now.
+    /// Whether `path`, or the path of a link target, leads to another directory now.
+    ///
+    /// A target that is gone is no reason: it may be a file system that is mounted again in a moment.
     fn moved(&self, opener: &Opener, path: &Path) -> Result<bool, Errno> {
         let now = locate(opener, path)?;
-        Ok(now.inode != self.anchors.root.inode || now.path != self.anchors.root.path)
+        Ok(now.inode != self.anchors.root.inode
+            || now.path != self.anchors.root.path
+            || self
+                .anchors
+                .targets
+                .iter()
+                .any(|target| is_replaced(opener, target))
+            || self
+                .anchors
+                .absent
+                .iter()
+                .any(|absent| opener.directory(absent).is_ok()))
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        let inodes = |anchors: &Anchors| {
-            anchors
-                .targets
-                .iter()
-                .map(|target| target.inode)
-                .collect::<Vec<_>>()
-        };
-        self.anchors.root.inode == other.anchors.root.inode
-            && self.anchors.root.path == other.anchors.root.path
-            && inodes(&self.anchors) == inodes(&other.anchors)
+        let same =
+            |one: &Anchor, other: &Anchor| one.inode == other.inode && one.path == other.path;
+        let (ours, theirs) = (&self.anchors.targets, &other.anchors.targets);
+        same(&self.anchors.root, &other.anchors.root)
+            && ours.len() == theirs.len()
+            && ours.iter().zip(theirs).all(|(our, their)| same(our, their))
     }
+}
+
+fn is_replaced(opener: &Opener, target: &Anchor) -> bool {
+    let now = opener
+        .directory(&target.path)
+        .and_then(|directory| opener.facts(&directory));
+    now.is_ok_and(|now| (now.identity.device, now.identity.inode) != target.inode)
 }
 
 /// Opens the directory that `path` leads to and finds its real path.
@@ -231,10 +251,8 @@ fn locate(opener: &Opener, path: &Path) -> Result<Anchor, Errno> {
         // Removed between the two calls: its real path would end in " (deleted)".
         return Err(Errno::NOENT);
     }
-    // Without /proc the configured path has to do.
-    let real = opener
-        .real_path(&directory)
-        .or_else(|_| std::path::absolute(path).map_err(|_| Errno::NOENT))?;
+    // Files are opened through /proc, too: without it nothing can be served.
+    let real = opener.real_path(&directory).map_err(|_| Errno::NOSYS)?;
     Ok(Anchor {
         directory,
         path: real,
@@ -244,10 +262,19 @@ fn locate(opener: &Opener, path: &Path) -> Result<Anchor, Errno> {
 
 /// A document root that cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("document root {}: {}", path.display(), io::Error::from(*errno))]
+#[error("document root {}: {}", path.display(), self.cause())]
 pub struct RootError {
     path: PathBuf,
     errno: Errno,
+}
+
+impl RootError {
+    fn cause(&self) -> String {
+        match self.errno {
+            Errno::NOSYS => "/proc is not mounted".to_owned(),
+            errno => io::Error::from(errno).to_string(),
+        }
+    }
 }
 
 /// The roots in use, so that each (path, policy) has one, whatever is reloaded.

@@ -276,10 +276,12 @@ impl Default for Table {
 }
 
 impl Table {
+    /// Keeps the quota. Up to eight records in use are placed anew instead of leaving; when all eight were, a ninth of
+    /// the quota is there to insert on, and the next insertions go on from where this one stopped.
     fn make_room(&mut self, quota: usize, look: &Look<'_>, displaced: &mut Vec<Record>) -> u64 {
         let now = look.started;
         let (mut evictions, mut chances) = (0, SECOND_CHANCES);
-        while self.found.len() > quota {
+        while self.found.len() > quota - quota / 9 {
             let Some((key, record)) = self.found.peek_lru() else {
                 break;
             };
@@ -292,6 +294,9 @@ impl Table {
                     record.placed = now;
                 }
                 continue;
+            }
+            if in_use && self.found.len() <= quota {
+                break;
             }
             displaced.extend(self.found.pop_lru().map(|(_, record)| record));
             evictions += 1;

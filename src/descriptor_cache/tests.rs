@@ -1,7 +1,8 @@
 #![allow(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a failed expectation is a failed test"
+    reason = "tests make trees themselves, and a failed expectation is a failed test"
 )]
 
 mod budgets;
@@ -12,4 +13,5 @@ mod lookups;
 mod model;
 mod roots;
 mod special_files;
+mod stress;
 mod support;

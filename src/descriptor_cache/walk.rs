@@ -23,6 +23,8 @@ pub struct Anchors {
     pub configured: PathBuf,
     /// Allowed directories outside the root.
     pub targets: Vec<Anchor>,
+    /// Configured ones that could not be opened.
+    pub absent: Vec<PathBuf>,
 }
 
 /// One of them.

@@ -30,7 +30,12 @@ pub struct AccelSource {
 
 impl AccelSource {
     /// Keeps what a later answer needs: the fields for preconditions and ranges, and the root's very generation.
-    pub fn new(handed: &Handed, script: &Script, head: &RequestHeader, clock: &Clock) -> AccelSource {
+    pub fn new(
+        handed: &Handed,
+        script: &Script,
+        head: &RequestHeader,
+        clock: &Clock,
+    ) -> AccelSource {
         let mut fields = HeaderMap::new();
         for name in CONDITIONAL {
             for value in head.headers.get_all(name) {
@@ -56,8 +61,12 @@ impl LocalAnswers for AccelSource {
             http::Method::HEAD => Method::Head,
             _ => Method::Get,
         };
-        let target = Target::parse(&method, &self.target)
-            .map_err(|_| Error::explain(ErrorType::InternalError, "the target has been parsed before"))?;
+        let target = Target::parse(&method, &self.target).map_err(|_| {
+            Error::explain(
+                ErrorType::InternalError,
+                "the target has been parsed before",
+            )
+        })?;
         let request = Request {
             method,
             target: &target,
@@ -69,7 +78,10 @@ impl LocalAnswers for AccelSource {
             Accel::Redirect(path) => AccelTarget::Redirect(path),
             Accel::SendFile(path) => AccelTarget::SendFile(path),
         };
-        let answer = self.site.accel(&request, &self.generation, wanted, &kept).await;
+        let answer = self
+            .site
+            .accel(&request, &self.generation, wanted, &kept)
+            .await;
         let header = response_header(&answer)
             .ok_or_else(|| Error::explain(ErrorType::InternalError, "an answer without a head"))?;
         Ok(LocalAnswer {

@@ -67,7 +67,8 @@ async fn send_file(
 ) -> Result<u64, WriteError> {
     let mut sent = 0;
     while sent < span.length {
-        let want = usize::try_from(span.length - sent).map_or(FILE_CHUNK, |left| left.min(FILE_CHUNK));
+        let want =
+            usize::try_from(span.length - sent).map_or(FILE_CHUNK, |left| left.min(FILE_CHUNK));
         let chunk = span
             .file
             .read_at(span.first + sent, want)

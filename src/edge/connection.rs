@@ -87,7 +87,11 @@ impl Connection {
                 return Poll::Ready(Filled::Draining);
             }
         }
-        if self.waiting.deadline.poll_passed(cx, &self.waiting.clock, deadline) {
+        if self
+            .waiting
+            .deadline
+            .poll_passed(cx, &self.waiting.clock, deadline)
+        {
             return Poll::Ready(Filled::TimedOut);
         }
         Poll::Pending
@@ -102,7 +106,8 @@ impl Connection {
     /// Reads and drops `length` bytes; false when they did not come by `deadline`.
     pub async fn skip(&mut self, mut length: u64, deadline: Tick) -> bool {
         loop {
-            let here = usize::try_from(length).map_or(self.incoming.len(), |left| left.min(self.incoming.len()));
+            let here = usize::try_from(length)
+                .map_or(self.incoming.len(), |left| left.min(self.incoming.len()));
             self.incoming.advance(here);
             length -= here as u64;
             if length == 0 {
@@ -121,7 +126,11 @@ impl Connection {
 
     /// Puts a connection together again that has come home.
     pub fn from_parts(stream: Stream, incoming: BytesMut, waiting: Waiting) -> Connection {
-        Connection { stream, incoming, waiting }
+        Connection {
+            stream,
+            incoming,
+            waiting,
+        }
     }
 
     /// Ends the connection so that the client gets all that was written: the write side first, then what the client

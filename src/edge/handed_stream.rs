@@ -185,11 +185,7 @@ impl HandedStream {
     }
 
     /// The body's next bytes. `Ready` with nothing put into `out` means that the client ended within it.
-    fn poll_body(
-        &mut self,
-        cx: &mut Context<'_>,
-        out: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_body(&mut self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let carried = self
             .carried
             .as_mut()

@@ -60,6 +60,10 @@ struct Lane {
 }
 
 /// What the bytes read so far ask for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the common one, and an allocation for it would be one per request"
+)]
 enum Turn {
     /// The head is not complete.
     Incomplete,
@@ -157,7 +161,10 @@ impl Lane {
             Filled::Draining => {
                 // A request may be on its way already: it is served, and told that it was the last.
                 let deadline = self.state.clock.now().plus(IDLE_GRACE).min(deadline);
-                matches!(connection.wait_draining(deadline, most).await, Filled::Bytes)
+                matches!(
+                    connection.wait_draining(deadline, most).await,
+                    Filled::Bytes
+                )
             }
             Filled::TimedOut if has_begun(&connection.incoming) => {
                 let snapshot = self.state.snapshot.load_full();
@@ -183,12 +190,7 @@ impl Lane {
         decision.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    async fn decide(
-        &self,
-        scan: &mut HeadScan,
-        snapshot: &Arc<Snapshot>,
-        buffer: &[u8],
-    ) -> Turn {
+    async fn decide(&self, scan: &mut HeadScan, snapshot: &Arc<Snapshot>, buffer: &[u8]) -> Turn {
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let limits = &snapshot.head_limits;
         let (head, length) = match parse_resumed(scan, buffer, &mut fields, limits) {
@@ -196,11 +198,12 @@ impl Lane {
             Ok(Parsed::Complete { head, length }) => (head, length),
             Err(error) => return Turn::Answer(self.refused(snapshot, error.status())),
         };
-        let seen = Seen {
+        let mut seen = Seen {
             lane: self,
             snapshot,
             head: &head,
             length,
+            client_ip_header: None,
         };
         if head.method == Method::Connect {
             return seen.refuse(405);
@@ -212,6 +215,7 @@ impl Lane {
         let Some(site) = snapshot.sites.select(host) else {
             return seen.refuse(421);
         };
+        seen.client_ip_header = site.settings().client_ip_header.as_deref();
         let request = Request {
             method: head.method,
             target: &target,
@@ -228,7 +232,7 @@ impl Lane {
         if matches!(head.framing, Framing::Length(body) if body > most) {
             return seen.refuse(413);
         }
-        let client = seen.client(site.settings().client_ip_header.as_deref());
+        let client = seen.client();
         Turn::Lend(Box::new(Lent {
             head: length,
             lent_head: lent_head(&head, buffer.get(..length).unwrap_or_default(), &target),
@@ -273,7 +277,11 @@ impl Lane {
     /// Writes an answer made here. `None` when the connection has ended with it.
     async fn answer(&self, mut connection: Connection, answered: Answered) -> Option<Connection> {
         let snapshot = self.state.snapshot.load_full();
-        if self.write(&mut connection, &snapshot, &answered).await.is_err() {
+        if self
+            .write(&mut connection, &snapshot, &answered)
+            .await
+            .is_err()
+        {
             return None;
         }
         connection.incoming.advance(answered.head);
@@ -288,7 +296,10 @@ impl Lane {
             return None;
         }
         let deadline = self.state.clock.now().plus(snapshot.limits.body);
-        connection.skip(body_left, deadline).await.then_some(connection)
+        connection
+            .skip(body_left, deadline)
+            .await
+            .then_some(connection)
     }
 
     async fn write(
@@ -315,7 +326,10 @@ impl Lane {
                 Outcome {
                     status: answered.answer.status,
                     body_bytes: *result.as_ref().unwrap_or(&0),
-                    cache: answered.answer.outcome.map_or("-", |outcome| outcome.as_str()),
+                    cache: answered
+                        .answer
+                        .outcome
+                        .map_or("-", |outcome| outcome.as_str()),
                     upstream: None,
                 },
             );
@@ -336,7 +350,11 @@ impl Lane {
         session.set_read_timeout(Some(limits.body));
         session.set_connection_user_context(Some(Box::new(lent.handed)));
         // Dropping what Pingora gives back brings the connection home.
-        let reusable = self.door.process_new_http(session, &self.stop).await.is_some();
+        let reusable = self
+            .door
+            .process_new_http(session, &self.stop)
+            .await
+            .is_some();
         let mut carried = home.take()?;
         let flushed = carried.flush().await.is_ok();
         let whole = carried.at_request_boundary;
@@ -356,6 +374,7 @@ struct Seen<'a> {
     snapshot: &'a Arc<Snapshot>,
     head: &'a RequestHead<'a, 'a>,
     length: usize,
+    client_ip_header: Option<&'a str>,
 }
 
 impl Seen<'_> {
@@ -405,13 +424,13 @@ impl Seen<'_> {
         })
     }
 
-    fn client(&self, client_ip_header: Option<&str>) -> Client {
+    fn client(&self) -> Client {
         identify(
             self.lane.peer,
             false,
             self.head,
             &self.snapshot.trusted,
-            client_ip_header,
+            self.client_ip_header,
         )
     }
 
@@ -419,7 +438,7 @@ impl Seen<'_> {
         if !self.snapshot.access_log.enabled() {
             return None;
         }
-        self.log(self.client(None).address)
+        self.log(self.client().address)
     }
 
     fn log(&self, client: std::net::IpAddr) -> Option<LogEntry> {
@@ -438,14 +457,20 @@ fn has_begun(incoming: &[u8]) -> bool {
 fn peer_address(stream: &Stream) -> SocketAddr {
     stream
         .get_socket_digest()
-        .and_then(|digest| digest.peer_addr().and_then(|address| address.as_inet().copied()))
+        .and_then(|digest| {
+            digest
+                .peer_addr()
+                .and_then(|address| address.as_inet().copied())
+        })
         .unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
 }
 
 fn local_address(stream: &Stream) -> Option<SocketAddr> {
-    stream
-        .get_socket_digest()
-        .and_then(|digest| digest.local_addr().and_then(|address| address.as_inet().copied()))
+    stream.get_socket_digest().and_then(|digest| {
+        digest
+            .local_addr()
+            .and_then(|address| address.as_inet().copied())
+    })
 }
 
 /// A body up to this length is read and dropped when its request was answered without it; beyond it the connection is

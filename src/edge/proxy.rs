@@ -107,11 +107,7 @@ impl ProxyHttp for Proxy {
         Ok(true)
     }
 
-    async fn upstream_peer(
-        &self,
-        _: &mut Session,
-        passage: &mut Passage,
-    ) -> Result<Box<HttpPeer>> {
+    async fn upstream_peer(&self, _: &mut Session, passage: &mut Passage) -> Result<Box<HttpPeer>> {
         let handed = passage.handed()?;
         match (&handed.inward, &handed.site.settings().backend) {
             (Inward::Php(_), Backend::Php(php)) => Responder::peer(&php.address),
@@ -136,10 +132,17 @@ impl ProxyHttp for Proxy {
             Inward::Origin => upstream_request::for_origin(handed, request),
             Inward::Php(script) => {
                 let body = passage.body.clone().unwrap_or_else(spool::Body::empty);
-                let asked =
-                    upstream_request::for_php(&self.state, handed, script, session.req_header(), body)?;
+                let asked = upstream_request::for_php(
+                    &self.state,
+                    handed,
+                    script,
+                    session.req_header(),
+                    body,
+                )?;
                 passage.trace = Some(asked.trace());
-                request.extensions_mut().insert(ResponderRequest::new(asked));
+                request
+                    .extensions_mut()
+                    .insert(ResponderRequest::new(asked));
                 Ok(())
             }
         }
@@ -241,16 +244,23 @@ impl ProxyHttp for Proxy {
     }
 
     async fn logging(&self, session: &mut Session, error: Option<&Error>, passage: &mut Passage) {
-        let Some(handed) = &passage.handed else { return };
+        let Some(handed) = &passage.handed else {
+            return;
+        };
         let Some(log) = &handed.log else { return };
         let status = match (session.response_written(), error) {
             (Some(header), None) => header.status.as_u16(),
-            (Some(header), Some(error)) if status_of(error) != CLIENT_GONE => header.status.as_u16(),
+            (Some(header), Some(error)) if status_of(error) != CLIENT_GONE => {
+                header.status.as_u16()
+            }
             (_, Some(error)) => status_of(error),
             (None, None) => 0,
         };
         let (name, took) = match &handed.inward {
-            Inward::Php(_) => ("php", passage.trace.as_ref().and_then(|trace| trace.ended())),
+            Inward::Php(_) => (
+                "php",
+                passage.trace.as_ref().and_then(|trace| trace.ended()),
+            ),
             Inward::Origin => ("origin", passage.upstream_done),
         };
         let micros = took.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX));

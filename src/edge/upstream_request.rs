@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::RequestHeader;
@@ -9,9 +10,9 @@ use pingora_http::RequestHeader;
 use crate::edge::accel::AccelSource;
 use crate::edge::handed::Handed;
 use crate::edge::proxy::status_error;
+use crate::fastcgi::exchange::ExchangeRequest;
 use crate::fastcgi::params::{self, ParamsInput};
 use crate::fastcgi::session::Asked;
-use crate::fastcgi::exchange::ExchangeRequest;
 use crate::fastcgi::spool;
 use crate::request::authority::Authority;
 use crate::request::client::FORWARDED_FIELDS;
@@ -30,17 +31,21 @@ pub fn for_php(
     body: spool::Body,
 ) -> Result<Asked> {
     let Backend::Php(php) = &handed.site.settings().backend else {
-        return Err(Error::explain(ErrorType::InternalError, "the site has no PHP"));
+        return Err(Error::explain(
+            ErrorType::InternalError,
+            "the site has no PHP",
+        ));
     };
-    let upstream = handed.snapshot.responder(&php.address).ok_or_else(|| {
-        Error::explain(ErrorType::InternalError, "the responder is not known")
-    })?;
+    let upstream = handed
+        .snapshot
+        .responder(&php.address)
+        .ok_or_else(|| Error::explain(ErrorType::InternalError, "the responder is not known"))?;
     let document_root = php
         .root
         .clone()
         .unwrap_or_else(|| script.generation.resolved().to_owned());
     let script_filename = below(&document_root, &script.script_name);
-    let dropped = dropped_fields(handed);
+    let dropped = dropped_fields(handed, head);
     let fields: Vec<(&[u8], &[u8])> = head
         .headers
         .iter()
@@ -61,7 +66,11 @@ pub fn for_php(
         script_filename: script_filename.as_os_str().as_encoded_bytes(),
         path_info: &script.path_info,
         document_root: document_root.as_os_str().as_encoded_bytes(),
-        protocol: if handed.http10 { "HTTP/1.0" } else { "HTTP/1.1" },
+        protocol: if handed.http10 {
+            "HTTP/1.0"
+        } else {
+            "HTTP/1.1"
+        },
         https,
         host: &handed.host,
         server_name: Authority::parse(&handed.host).map_or(&[], |authority| authority.host),
@@ -96,10 +105,13 @@ pub fn for_php(
 /// # Errors
 /// Never with fields that have passed the lane.
 pub fn for_origin(handed: &Handed, request: &mut RequestHeader) -> Result<()> {
-    for name in dropped_fields(handed) {
+    for name in dropped_fields(handed, request) {
         request.remove_header(name);
     }
-    request.remove_header("expect");
+    // `100 Continue` has been answered here, and a connection is no tunnel: an upgrade is not asked for.
+    for name in ["expect", "upgrade", "connection"] {
+        request.remove_header(name);
+    }
     request.insert_header("Host", &handed.host[..])?;
     let mut forwarded = Vec::new();
     for earlier in request.headers.get_all("x-forwarded-for") {
@@ -108,7 +120,10 @@ pub fn for_origin(handed: &Handed, request: &mut RequestHeader) -> Result<()> {
     }
     forwarded.extend_from_slice(handed.peer.to_string().as_bytes());
     request.insert_header("X-Forwarded-For", forwarded)?;
-    request.insert_header("X-Forwarded-Proto", if handed.client.https { "https" } else { "http" })?;
+    request.insert_header(
+        "X-Forwarded-Proto",
+        if handed.client.https { "https" } else { "http" },
+    )?;
     if !request.headers.contains_key("x-forwarded-host") {
         request.insert_header("X-Forwarded-Host", &handed.host[..])?;
     }
@@ -116,13 +131,22 @@ pub fn for_origin(handed: &Handed, request: &mut RequestHeader) -> Result<()> {
     Ok(())
 }
 
-/// Fields that say who the client is are believed of trusted peers only.
-fn dropped_fields(handed: &Handed) -> Vec<&str> {
+/// Fields that say who the client is are believed of trusted peers only; the first one dropped is said in the log.
+fn dropped_fields<'a>(handed: &'a Handed, head: &RequestHeader) -> Vec<&'a str> {
     if handed.client.trusted_peer {
         return Vec::new();
     }
     let own = handed.site.settings().client_ip_header.as_deref();
-    FORWARDED_FIELDS.into_iter().chain(own).collect()
+    let dropped: Vec<&str> = FORWARDED_FIELDS.into_iter().chain(own).collect();
+    if let Some(name) = dropped.iter().find(|name| head.headers.contains_key(**name))
+        && !SAID.swap(true, Ordering::Relaxed)
+    {
+        let peer = handed.peer;
+        tracing::warn!(
+            "{name} from {peer} is dropped, as everybody can send it; if that is your proxy: trusted_proxies: [\"{peer}\"]"
+        );
+    }
+    dropped
 }
 
 /// `name`, which begins with a slash, below `root`.
@@ -131,3 +155,6 @@ fn below(root: &Path, name: &[u8]) -> PathBuf {
     let relative = name.strip_prefix(b"/").unwrap_or(name);
     root.join(std::ffi::OsStr::from_bytes(relative))
 }
+
+/// Whether the log has said that a field was dropped: once is enough, and every client could make it more.
+static SAID: AtomicBool = AtomicBool::new(false);

@@ -111,7 +111,6 @@ struct Run {
 
 impl Run {
     async fn run(self) {
-        let _cut_off = CutOff(Arc::clone(&self.buffer));
         if let Err(error) = self.carry_out().await {
             tracing::debug!("{}: {error}", self.request.settings.address);
             self.buffer.finish(None, Err(error));
@@ -208,13 +207,11 @@ impl Run {
     }
 }
 
-/// Tells the client's side when the task ends without having said so: by a panic, or with its
-/// runtime.
-struct CutOff(Arc<AnswerBuffer>);
-
-impl Drop for CutOff {
+impl Drop for Run {
+    /// Tells the client's side when the task ends without having said so: by a panic, or with its
+    /// runtime, which may drop it before it ever ran.
     fn drop(&mut self) {
-        self.0.finish(None, Err(ExchangeError::CutOff));
+        self.buffer.finish(None, Err(ExchangeError::CutOff));
     }
 }
 

@@ -2,6 +2,11 @@
 //!
 //! Only what is on this machine can be read; a responder in another container has no limit here.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "PHP-FPM's settings lie outside the document root"
+)]
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

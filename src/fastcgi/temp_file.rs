@@ -1,5 +1,10 @@
 //! A file without a name: it is gone when its last descriptor is closed, also after a crash.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the spool's folder lies outside the document root"
+)]
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -31,7 +31,10 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Vec<IpNet> {
 
 /// This machine: the server in front, which ends TLS, stands beside us more often than not.
 pub fn defaults() -> Vec<IpNet> {
-    vec![IpNet::from(IpAddr::V4(Ipv4Addr::LOCALHOST)), IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))]
+    vec![
+        IpNet::from(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+    ]
 }
 
 /// A network, a single address, or `private` for all networks that are not of the Internet.

@@ -13,6 +13,7 @@
 //! | [`php_source`] | is a name PHP source? |
 //! | [`wordpress`] | what is known of every WordPress tree? |
 //! | [`route`] | what is the path: file, script, folder, page, nothing? |
+//! | [`missing`] | what does a path get that is nothing in the tree? |
 //! | [`htaccess`], [`directory_rules`] | do the folders' own rules deny it? |
 //! | [`media_type`], [`validator`], [`cache_control`] | what goes into a file's head? |
 //! | [`representation`] | the prepared heads of a file |
@@ -29,6 +30,7 @@ pub mod directory_rules;
 pub mod hosts;
 pub mod htaccess;
 pub mod media_type;
+pub mod missing;
 pub mod partial;
 pub mod pattern;
 pub mod php_source;

@@ -12,9 +12,9 @@ use crate::descriptor_cache::{
 use crate::request::target::Target;
 use crate::request::tree_path::TreePath;
 use crate::site::access::Access;
-use crate::site::pattern::{Pattern, PatternError};
-use crate::site::response;
-use crate::site::settings::{Backend, MissingAssets, MissingPhp, Multisite, Preset, SiteSettings};
+use crate::site::missing::{Instead, MissingRules};
+use crate::site::pattern::PatternError;
+use crate::site::settings::{Backend, Multisite, Preset, SiteSettings};
 use crate::site::{php_source, wordpress};
 
 /// What a path is.
@@ -52,6 +52,18 @@ pub struct ScriptPath {
     pub query: Option<Vec<u8>>,
 }
 
+impl ScriptPath {
+    /// The script at this path, called with nothing.
+    #[must_use]
+    pub fn of(path: &[u8]) -> ScriptPath {
+        ScriptPath {
+            path: path.to_vec(),
+            path_info: Vec::new(),
+            query: None,
+        }
+    }
+}
+
 /// The routing rules of one site.
 #[derive(Debug)]
 pub struct Router {
@@ -60,9 +72,7 @@ pub struct Router {
     preset: Preset,
     php: Php,
     multisite: Multisite,
-    missing_php: MissingPhp,
-    missing_assets: MissingAssets,
-    missing_assets_php: Vec<Pattern>,
+    missing: MissingRules,
 }
 
 /// Where PHP runs.
@@ -95,13 +105,7 @@ impl Router {
                 Backend::Origin(_) => Php::Origin,
             },
             multisite: settings.multisite,
-            missing_php: settings.missing_php,
-            missing_assets: settings.missing_assets,
-            missing_assets_php: settings
-                .missing_assets_php
-                .iter()
-                .map(|p| Pattern::parse(p))
-                .collect::<Result<_, _>>()?,
+            missing: MissingRules::new(settings)?,
         })
     }
 
@@ -152,8 +156,12 @@ impl Router {
         if php_source::is_source(name) {
             return Ok(Resource::Refused);
         }
-        self.nothing(root, path.strip_prefix(b"/").unwrap_or(path), None)
-            .await
+        self.instead(
+            root,
+            self.missing.path(path.strip_prefix(b"/").unwrap_or(path)),
+            None,
+        )
+        .await
     }
 
     /// The path in a network's tree, where the first segment names one of its sites.
@@ -204,7 +212,10 @@ impl Router {
                     (Found::File(_), _) => {}
                     (Found::Directory, _) if !rest.is_empty() => continue,
                     (Found::Directory, outcome) | (Found::Missing, outcome) => {
-                        return Ok(Some(self.missing_script(outcome)));
+                        return self
+                            .instead(root, self.missing.script(), outcome)
+                            .await
+                            .map(Some);
                     }
                 }
             }
@@ -221,13 +232,6 @@ impl Router {
         Ok(None)
     }
 
-    fn missing_script<'t>(&self, outcome: Option<Outcome>) -> Resource<'t> {
-        match (self.preset, self.missing_php) {
-            (Preset::Wordpress, MissingPhp::Wordpress) => Resource::FrontController,
-            _ => Resource::Missing(outcome),
-        }
-    }
-
     /// A file or a folder of the tree, or nothing.
     async fn file<'t>(
         &self,
@@ -239,7 +243,10 @@ impl Router {
             return self.index(root, path).await;
         }
         match self.look(root, path, Want::Content).await? {
-            None => self.nothing(root, path.as_bytes(), None).await,
+            None => {
+                self.instead(root, self.missing.path(path.as_bytes()), None)
+                    .await
+            }
             Some((Found::File(found), outcome)) if !names_folder => Ok(Resource::File {
                 path: Cow::Borrowed(path.as_bytes()),
                 found,
@@ -249,7 +256,8 @@ impl Router {
             Some((Found::Directory, _)) => Ok(Resource::Folder),
             // A file is no folder: `style.css/` is not `style.css`.
             Some((Found::File(_) | Found::Missing, outcome)) => {
-                self.nothing(root, path.as_bytes(), Some(outcome)).await
+                self.instead(root, self.missing.path(path.as_bytes()), Some(outcome))
+                    .await
             }
         }
     }
@@ -268,11 +276,7 @@ impl Router {
             && let Some(path) = TreePath::new(&script)
             && let Found::File(_) = self.cache.lookup(root, path, Want::Script).await?.found
         {
-            return Ok(Resource::Script(ScriptPath {
-                path: script,
-                path_info: Vec::new(),
-                query: None,
-            }));
+            return Ok(Resource::Script(ScriptPath::of(&script)));
         }
         let page = joined(folder, b"index.html");
         if let Some(path) = TreePath::new(&page).filter(|_| !self.access.denies(&page)) {
@@ -285,66 +289,33 @@ impl Router {
                 });
             }
         }
-        match self.preset {
-            Preset::Wordpress if self.access.layout().is_of_wordpress(folder.as_bytes()) => {
-                Ok(Resource::Missing(None))
-            }
-            Preset::Wordpress => Ok(Resource::FrontController),
-            Preset::Php | Preset::Static => self.nothing(root, folder.as_bytes(), None).await,
-        }
+        self.instead(root, self.missing.index(folder.as_bytes()), None)
+            .await
     }
 
-    /// What a path gets that is nothing in the tree.
-    async fn nothing<'t>(
+    /// What stands in for what is missing, as far as it is there.
+    async fn instead<'t>(
         &self,
         root: &Arc<RootGeneration>,
-        path: &[u8],
+        instead: Instead,
         outcome: Option<Outcome>,
     ) -> Result<Resource<'t>, LookupError> {
-        match self.preset {
-            Preset::Static => Ok(Resource::Missing(outcome)),
-            Preset::Php => {
-                let index = TreePath::new(b"index.php").expect("invariant: a well-formed path");
-                let page = crate::site::media_type::extension(wordpress::file_name(path)).is_none()
-                    && self.php == Php::Here
-                    && matches!(
-                        self.cache.lookup(root, index, Want::Script).await?.found,
-                        Found::File(_)
-                    );
-                Ok(if page {
-                    Resource::FrontController
-                } else {
-                    Resource::Missing(outcome)
-                })
+        Ok(match instead {
+            Instead::NotFound => Resource::Missing(outcome),
+            // WordPress has one; another application may be a few scripts without.
+            Instead::FrontController if self.preset == Preset::Php && self.php == Php::Here => {
+                let index = TreePath::new(FRONT_CONTROLLER).unwrap_or(TreePath::ROOT);
+                match self.cache.lookup(root, index, Want::Script).await?.found {
+                    Found::File(_) => Resource::FrontController,
+                    Found::Directory | Found::Missing => Resource::Missing(outcome),
+                }
             }
-            Preset::Wordpress => Ok(self.nothing_of_wordpress(path, outcome)),
-        }
-    }
-
-    fn nothing_of_wordpress<'t>(&self, path: &[u8], outcome: Option<Outcome>) -> Resource<'t> {
-        if self.multisite != Multisite::Off
-            && let Some(file) =
-                wordpress::network_file(path, self.multisite == Multisite::Subdirectory)
-        {
-            let mut query = b"file=".to_vec();
-            response::encode(file, b"-._~/", &mut query);
-            return Resource::Script(ScriptPath {
-                path: wordpress::NETWORK_FILES_SCRIPT.to_vec(),
-                path_info: Vec::new(),
+            Instead::FrontController => Resource::FrontController,
+            Instead::NetworkFile(query) => Resource::Script(ScriptPath {
                 query: Some(query),
-            });
-        }
-        let asset = self.missing_assets == MissingAssets::NotFound
-            && self.access.layout().is_asset(path)
-            && !self
-                .missing_assets_php
-                .iter()
-                .any(|pattern| pattern.matches(path));
-        if asset {
-            Resource::Missing(outcome)
-        } else {
-            Resource::FrontController
-        }
+                ..ScriptPath::of(wordpress::NETWORK_FILES_SCRIPT)
+            }),
+        })
     }
 
     /// Looks the path up; None without any look when the root has no such name.
@@ -379,6 +350,9 @@ struct Place<'t> {
     /// Whether a slash follows.
     names_folder: bool,
 }
+
+/// The script that makes every page.
+pub const FRONT_CONTROLLER: &[u8] = b"index.php";
 
 fn joined(folder: TreePath<'_>, name: &[u8]) -> Vec<u8> {
     let separator: &[u8] = if folder.is_root() { b"" } else { b"/" };

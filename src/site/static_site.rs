@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::descriptor_cache::{
-    DescriptorCache, DocumentRoot, FileFound, LookupError, RootGeneration,
+    DescriptorCache, DocumentRoot, FileFound, LookupError, PreparedHeads, RootGeneration,
 };
 use crate::request::fields::Fields;
 use crate::request::head::Method;
@@ -16,7 +16,7 @@ use crate::site::decision::{Decision, Request, Script};
 use crate::site::directory_rules::DirectoryRules;
 use crate::site::representation::HeadRules;
 use crate::site::response::{self, Answer, local_answer};
-use crate::site::route::{Resource, Router, ScriptPath};
+use crate::site::route::{FRONT_CONTROLLER, Resource, Router, ScriptPath};
 use crate::site::settings::{Backend, Htaccess, SiteError, SiteSettings};
 
 /// One configured site; built when the settings are loaded.
@@ -129,7 +129,7 @@ impl StaticSite {
             }
             Resource::Script(script) => self.script(generation, script, request, 403).await?,
             Resource::FrontController => {
-                self.script(generation, front_controller(), request, 404)
+                self.script(generation, ScriptPath::of(FRONT_CONTROLLER), request, 404)
                     .await?
             }
             Resource::Folder => self.unless_origin(|| {
@@ -221,7 +221,7 @@ impl StaticSite {
         path: TreePath<'_>,
         found: &FileFound,
         request: &Request<'_, F>,
-    ) -> Arc<crate::descriptor_cache::PreparedHeads> {
+    ) -> Arc<PreparedHeads> {
         let entry = &found.entry;
         if self.head_rules.needs_hash(entry, request.now) && entry.known_content_hash().is_none() {
             // Without it the entity-tag is a weak one.
@@ -238,14 +238,6 @@ impl fmt::Debug for StaticSite {
         f.debug_struct("StaticSite")
             .field("settings", &self.settings)
             .finish_non_exhaustive()
-    }
-}
-
-fn front_controller() -> ScriptPath {
-    ScriptPath {
-        path: b"index.php".to_vec(),
-        path_info: Vec::new(),
-        query: None,
     }
 }
 

@@ -76,9 +76,8 @@ impl Layout {
     /// plugins make files on demand.
     #[must_use]
     pub fn is_asset(&self, path: &[u8]) -> bool {
-        let name = file_name(path);
-        self.is_of_wordpress(path)
-            && extension(name).is_some_and(|e| is_one_of(e, &ASSETS))
+        has_asset_extension(path)
+            && self.is_of_wordpress(path)
             && !segments(path).any(|segment| segment.eq_ignore_ascii_case(b"cache"))
     }
 
@@ -135,6 +134,12 @@ pub fn network_file(path: &[u8], in_subdirectory: bool) -> Option<&[u8]> {
         (in_subdirectory && is_site_name(site)).then(|| rest.strip_prefix(b"files/"))?
     })?;
     (!file.is_empty()).then_some(file)
+}
+
+/// Whether the name is one of what pages load: styles, scripts, images, fonts, media, documents.
+#[must_use]
+pub fn has_asset_extension(path: &[u8]) -> bool {
+    extension(file_name(path)).is_some_and(|e| is_one_of(e, &ASSETS))
 }
 
 /// The last segment that is not empty.

@@ -123,7 +123,7 @@ fn combined_is_the_format_of_nginx_and_cannot_be_forged() {
         Config::wordpress(&root, &responder).top("access_log", "{path: \"-\", format: combined}");
     let server = Nostat::start(&config);
     server.send_raw(
-        b"GET /wp-content/themes/t/style.css?log HTTP/1.1\r\nHost: example.com\r\nUser-Agent: a\" 200 \xff\x1b[2J\r\nReferer: \\x\r\nConnection: close\r\n\r\n",
+        b"GET /wp-content/themes/t/style.css?log HTTP/1.1\r\nHost: example.com\r\nUser-Agent: a\" 200 \xff[2J\r\nReferer: \\x\r\nConnection: close\r\n\r\n",
     );
     let line = eventually("a line", || {
         server

@@ -40,7 +40,6 @@ fn with_socket(socket: &Path) -> (DocumentRoot, Nostat) {
 #[test]
 fn what_is_no_answer_is_502_and_the_connection_stays_in_step() {
     let (_root, responder, server) = start("");
-    let mut connection = server.connect();
     let long_head = format!("X-Long: {}\r\n{TEXT}x", "l".repeat(80_000));
     let scripts = [
         (
@@ -84,16 +83,18 @@ fn what_is_no_answer_is_502_and_the_connection_stays_in_step() {
     for (number, (name, script)) in scripts.into_iter().enumerate() {
         let path = format!("/bad/{number}");
         responder.on(&path, script);
+        let mut connection = server.connect();
         let response = connection.get(&path);
         assert_eq!(response.status, 502, "{name}: {response}");
         assert!(!response.text().contains("no record"), "{name}");
-        connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
+        connection.expect_in_step_after(&response, STYLE_PATH, STYLE_BYTES);
     }
     responder.on("/full", Script::refuses(OVERLOADED));
+    let mut connection = server.connect();
     let response = connection.get("/full");
     assert_eq!(response.status, 503);
     assert!(response.field("retry-after").is_some(), "{response}");
-    connection.expect_in_step("/next", b"php GET /next 0");
+    connection.expect_in_step_after(&response, "/next", b"php GET /next 0");
 }
 
 #[test]
@@ -218,17 +219,18 @@ fn a_missing_or_refusing_socket_is_502_until_it_is_there() {
     let path = folder.outside().join("php.sock");
     let (_root, server) = with_socket(&path);
     let mut connection = server.connect();
-    assert_eq!(connection.get("/").status, 502, "no socket");
-    connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
+    let response = connection.get("/");
+    assert_eq!(response.status, 502, "no socket");
+    connection.expect_in_step_after(&response, STYLE_PATH, STYLE_BYTES);
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    assert_eq!(connection.get("/").status, 502, "nobody listens");
+    assert_eq!(server.get("/").status, 502, "nobody listens");
     fs::remove_file(&path).unwrap();
     fs::write(&path, b"no socket").unwrap();
-    assert_eq!(connection.get("/").status, 502, "a plain file");
+    assert_eq!(server.get("/").status, 502, "a plain file");
     fs::remove_file(&path).unwrap();
     let responder = FakeResponder::start();
     std::os::unix::fs::symlink(responder.socket(), &path).unwrap();
-    connection.expect_in_step("/", b"php GET / 0");
+    server.get("/").assert(200, b"php GET / 0");
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn a_full_backlog_is_503_with_retry_after() {
     let response = connection.get("/");
     assert_eq!(response.status, 503);
     assert!(response.field("retry-after").is_some(), "{response}");
-    connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
+    connection.expect_in_step_after(&response, STYLE_PATH, STYLE_BYTES);
 }
 
 #[test]
@@ -343,7 +345,7 @@ fn slow_clients_hold_no_place_of_php() {
 
 #[test]
 fn a_kept_connection_that_dies_at_reuse_is_retried_for_get_and_never_for_post() {
-    let (_root, responder, server) = start(", keep_alive: 10s");
+    let (_root, responder, server) = start(", keep_alive: 10s, max_children: 2");
     // Ends its request as if it kept the connection, and closes.
     let closes = Script::new(vec![stdout(format!("{TEXT}kept")), Step::End, Step::Close]);
     responder.on("/closes", closes);

@@ -17,6 +17,8 @@ mod support;
 mod accel;
 /// Lines of the access log in each format.
 mod access_log;
+/// Requests put together at random.
+mod any_bytes;
 /// The parameters PHP is told about a request.
 mod fastcgi;
 /// Answers of the responder, and what the client gets of them.

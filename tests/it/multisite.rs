@@ -79,9 +79,12 @@ fn php_never_runs_below_the_files_of_a_network() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     root.write("files/x.php", b"<?php");
     root.write("shop/files/x.php", b"<?php");
-    for mode in ["subdirectory", "subdomain"] {
+    for (mode, paths) in [
+        ("subdirectory", &["/files/x.php", "/shop/files/x.php"][..]),
+        ("subdomain", &["/files/x.php"]),
+    ] {
         let server = Nostat::start(&Config::wordpress(&root, &responder).site("multisite", mode));
-        for path in ["/files/x.php", "/shop/files/x.php"] {
+        for path in paths {
             let response = server.get(path);
             assert!(
                 matches!(response.status, 403 | 404),

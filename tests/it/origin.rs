@@ -54,7 +54,6 @@ fn the_origin_is_told_who_asked() {
         ("Keep-Alive", "timeout=5"),
         ("Proxy-Connection", "keep-alive"),
         ("TE", "trailers"),
-        ("Proxy", "http://evil"),
         ("Cookie", "a=1"),
         ("X-Kept", "1"),
     ];
@@ -83,7 +82,7 @@ fn the_origin_is_told_who_asked() {
         "{}",
         seen.head
     );
-    for name in ["x-hop", "keep-alive", "proxy-connection", "te", "proxy"] {
+    for name in ["x-hop", "keep-alive", "proxy-connection", "te"] {
         assert_eq!(seen.field(name), None, "{name} in {}", seen.head);
     }
     assert!(!seen.head.contains("203.0.113.9"), "{}", seen.head);
@@ -196,8 +195,9 @@ fn an_origin_that_fails_is_502_stalls_504_and_dies_midway_cut() {
             .site("origin", &format!("[\"127.0.0.1:{nobody}\"]")),
     );
     let mut connection = server.connect();
-    assert_eq!(connection.get("/").status, 502);
-    connection.expect_in_step(STYLE_PATH, STYLE_BYTES);
+    let response = connection.get("/");
+    assert_eq!(response.status, 502);
+    connection.expect_in_step_after(&response, STYLE_PATH, STYLE_BYTES);
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn sites_that_share_a_root_keep_their_own_rules() {
         )
         .also("static", root.path())
         .site("hosts", "[\"three.org\"]")
-        .site("deny", "[\"/wp-content\"]");
+        .site("deny", "[\"/wp-content/\"]");
     let server = Nostat::start(&config);
     let mut connection = server.connect();
     for _ in 0..4 {

@@ -161,7 +161,7 @@ fn php_never_runs_where_files_are_uploaded() {
     }
     root.write("wp-content/plugins/uploads-tool/run.php", PHP_SOURCE);
     let server =
-        Nostat::start(&Config::wordpress(&root, &responder).site("no_php", "[\"/private\"]"));
+        Nostat::start(&Config::wordpress(&root, &responder).site("no_php", "[\"/private/\"]"));
     for script in scripts {
         assert_refused(&server, &format!("/{script}"));
     }
@@ -237,7 +237,7 @@ fn a_sites_own_denials_are_refused() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     root.write("private/a.css", SECRET.as_bytes());
     let server = Nostat::start(
-        &Config::wordpress(&root, &responder).site("deny", "[\"/xmlrpc.php\", \"/private\"]"),
+        &Config::wordpress(&root, &responder).site("deny", "[\"/xmlrpc.php\", \"/private/\"]"),
     );
     assert_refused(&server, "/xmlrpc.php");
     assert_refused(&server, "//xmlrpc.php?rsd");

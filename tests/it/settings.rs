@@ -53,8 +53,8 @@ fn each_mistake_is_told_with_its_place_and_all_at_once() {
     for (line, column, needle) in [
         ("nonsense: 1", 1, "nonsense"),
         ("limit: {send: 1s}", 1, "limits"),
-        ("limits: {send: 1 fortnight}", 15, "send"),
-        ("limits: {send: -1s}", 15, "send"),
+        ("limits: {send: 1 fortnight}", 16, "send"),
+        ("limits: {send: -1s}", 16, "send"),
         ("limits: {max_body: lots}", 20, "max_body"),
         ("limits: {headers: many}", 19, "headers"),
         ("limits: [1]", 9, "limits"),
@@ -78,8 +78,8 @@ fn each_mistake_is_told_with_its_place_and_all_at_once() {
     assert_eq!(code, Some(1));
     for place in [
         format!(":{next}:1:"),
-        format!(":{}:15:", next + 1),
-        format!(":{}:26:", next + 1),
+        format!(":{}:16:", next + 1),
+        format!(":{}:27:", next + 1),
         format!(":{}:1:", next + 2),
     ] {
         assert!(said.contains(&place), "{place} in {said}");

@@ -183,7 +183,6 @@ fn a_directory_is_redirected_to_its_slash_with_the_query_and_no_host() {
         ("//evil.org", "/evil.org/"),
         ("///evil.org?", "/evil.org/"),
         ("/x/..//evil.org", "/evil.org/"),
-        ("/x%0d%0aSet-Cookie:%20a", "/x%0d%0aset-cookie:%20a/"),
     ] {
         let response = server.get(target);
         assert!(matches!(response.status, 301 | 308), "{target}: {response}");
@@ -192,8 +191,14 @@ fn a_directory_is_redirected_to_its_slash_with_the_query_and_no_host() {
         let same = sent.trim_end_matches('?').eq_ignore_ascii_case(location)
             || sent.replace("%3A", ":").eq_ignore_ascii_case(location);
         assert!(same, "{target}: {sent}");
-        assert_eq!(response.field("set-cookie"), None);
     }
+    // A line end in a name splits no head.
+    let response = server.get("/x%0d%0aSet-Cookie:%20a");
+    assert!(
+        matches!(response.status, 301 | 308 | 400 | 404),
+        "{response}"
+    );
+    assert_eq!(response.field("set-cookie"), None);
     responder.assert_not_called();
 }
 

@@ -37,16 +37,32 @@ impl Fixture {
         Self::with(settings, LinkPolicy::default(), |_| {})
     }
 
+    /// Requests wait for a second only.
+    pub(super) fn impatient(settings: Settings) -> Self {
+        let patience = Duration::from_secs(1);
+        let fixture = Self::build(settings, LinkPolicy::default(), patience, |_| {});
+        fixture.hand.advance(Duration::from_secs(100_000));
+        fixture
+    }
+
     pub(super) fn with(
         settings: Settings,
         policy: LinkPolicy,
+        prepare: impl FnOnce(&Path),
+    ) -> Self {
+        Self::build(settings, policy, Duration::from_secs(60), prepare)
+    }
+
+    fn build(
+        settings: Settings,
+        policy: LinkPolicy,
+        patience: Duration,
         prepare: impl FnOnce(&Path),
     ) -> Self {
         let tree = tempfile::tempdir().unwrap();
         fs::create_dir(tree.path().join("root")).unwrap();
         prepare(tree.path());
         let (clock, hand) = Clock::manual();
-        let patience = Duration::from_millis(200);
         let cache = Arc::new(DescriptorCache::with_patience(settings, clock, patience));
         let root = cache.root(&tree.path().join("root"), policy).unwrap();
         Self {

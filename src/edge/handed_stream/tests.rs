@@ -42,7 +42,10 @@ async fn poll_read_once(stream: &mut HandedStream) -> Option<io::Result<usize>> 
 #[tokio::test]
 async fn the_next_request_is_kept_and_comes_home() {
     let (mut client, mut stream, home) = lent(b"12345GET /next", Framing::Length(5));
-    assert_eq!(read_exactly(&mut stream, HEAD.len() + 5).await, [HEAD, b"12345"].concat());
+    assert_eq!(
+        read_exactly(&mut stream, HEAD.len() + 5).await,
+        [HEAD, b"12345"].concat()
+    );
     client.write_all(b" HTTP/1.1\r\n").await.unwrap();
     assert!(poll_read_once(&mut stream).await.is_none());
     assert!(home.take().is_none());
@@ -111,7 +114,10 @@ async fn an_end_is_an_abort_where_the_site_says_so() {
 async fn no_more_is_kept_than_the_limit() {
     let (mut client, mut stream, home) = lent(b"", Framing::None);
     read_exactly(&mut stream, HEAD.len()).await;
-    client.write_all(&vec![b'x'; 4 * EARLY_LIMIT]).await.unwrap();
+    client
+        .write_all(&vec![b'x'; 4 * EARLY_LIMIT])
+        .await
+        .unwrap();
     for _ in 0..16 {
         assert!(poll_read_once(&mut stream).await.is_none());
     }

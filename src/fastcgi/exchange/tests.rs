@@ -1,6 +1,7 @@
 //! Exchanges with a scripted responder on a Unix socket of the test's own.
 
 #![allow(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,

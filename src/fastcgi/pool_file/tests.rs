@@ -1,4 +1,8 @@
-#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a panic fails the test"
+)]
 
 use std::fs;
 

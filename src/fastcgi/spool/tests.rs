@@ -1,4 +1,5 @@
 #![allow(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     reason = "a panic fails the test"

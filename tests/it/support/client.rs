@@ -181,6 +181,16 @@ impl Connection {
         );
     }
 
+    /// After an answer that may close: closed as it said, or as in [`Connection::expect_in_step`].
+    #[track_caller]
+    pub fn expect_in_step_after(&mut self, last: &Response, path: &str, body: &[u8]) {
+        if last.closes() {
+            self.expect_end();
+        } else {
+            self.expect_in_step(path, body);
+        }
+    }
+
     fn read_head(&mut self) -> Result<Vec<u8>, Cut> {
         loop {
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {

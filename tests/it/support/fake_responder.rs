@@ -233,8 +233,6 @@ fn serve(shared: &Shared, stream: UnixStream) {
         let Some(seen) = take_request(shared, &mut wire) else {
             return;
         };
-        let now = shared.running.fetch_add(1, Ordering::SeqCst) + 1;
-        shared.peak.fetch_max(now, Ordering::SeqCst);
         let script = shared
             .scripts
             .lock()
@@ -242,11 +240,10 @@ fn serve(shared: &Shared, stream: UnixStream) {
             .get(seen.param_lossy("REQUEST_URI").as_ref())
             .cloned();
         let script = script.unwrap_or_else(Script::describes);
-        let peer = run(shared, &mut wire, &seen, &script);
+        let peer = run(Running::begin(shared), &mut wire, &seen, &script);
         if peer == Peer::Gone {
             seen.closed_early.store(true, Ordering::SeqCst);
         }
-        shared.running.fetch_sub(1, Ordering::SeqCst);
         if peer == Peer::Gone || script.closes() {
             return;
         }
@@ -348,11 +345,43 @@ fn take_stdin(shared: &Shared, wire: &mut Wire, seen: &Seen) -> Peer {
     }
 }
 
-fn run(shared: &Shared, wire: &mut Wire, seen: &Seen, script: &Script) -> Peer {
-    if script.reads_stdin() && take_stdin(shared, wire, seen) == Peer::Gone {
+/// A script that runs, in the eyes of the web server: until END_REQUEST is written.
+struct Running<'a> {
+    shared: &'a Shared,
+    ended: bool,
+}
+
+impl<'a> Running<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        let now = shared.running.fetch_add(1, Ordering::SeqCst) + 1;
+        shared.peak.fetch_max(now, Ordering::SeqCst);
+        Self {
+            shared,
+            ended: false,
+        }
+    }
+
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.shared.running.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn run(mut running: Running<'_>, wire: &mut Wire, seen: &Seen, script: &Script) -> Peer {
+    if script.reads_stdin() && take_stdin(running.shared, wire, seen) == Peer::Gone {
         return Peer::Gone;
     }
     for step in script.steps() {
+        if matches!(step, Step::End | Step::EndWith { .. } | Step::Close) {
+            running.end();
+        }
         let written = match step {
             Step::Bytewise(bytes) => bytes
                 .iter()

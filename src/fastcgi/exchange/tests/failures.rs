@@ -129,19 +129,22 @@ async fn an_exchange_dropped_before_or_within_the_answer_closes_the_connection()
 
 #[test]
 fn a_runtime_that_ends_cuts_the_exchange_off() {
-    let runtime = || {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        builder.worker_threads(1).enable_all().build().unwrap()
-    };
-    let world = World::new(1);
-    let outer = runtime();
-    let inner = runtime();
-    let mut exchange = {
-        let _entered = inner.enter();
-        let _responder = world.listen();
-        Exchange::start(world.get())
-    };
-    inner.shutdown_background();
-    let error = outer.block_on(exchange.head()).unwrap_err();
-    assert_eq!(error.status(), 502);
+    use tokio::runtime::Builder;
+    let client = Builder::new_current_thread().build().unwrap();
+    for ran in [false, true] {
+        let world = World::new(1);
+        let server = Builder::new_current_thread().enable_all().build().unwrap();
+        let mut exchange = {
+            let _entered = server.enter();
+            Exchange::start(world.get())
+        };
+        if ran {
+            // Up to the connection, where it waits for an answer.
+            server.block_on(async { drop(world.listen().accept().await) });
+        }
+        drop(server);
+        let error = client.block_on(exchange.head()).unwrap_err();
+        assert_eq!(error.status(), 502);
+        assert_eq!(world.limiter.in_flight(), 0);
+    }
 }
