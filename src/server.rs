@@ -51,9 +51,6 @@ pub enum StartError {
     /// The settings cannot be put in force.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// No thread could be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[source] io::Error),
 }
 
 fn listen_hint(error: &io::Error) -> &'static str {
@@ -85,7 +82,6 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
         .map(|listen| listen.address.to_string())
         .collect();
     let state = State::start(settings, Clock::system(), budget.connections)?;
-    start_timer(&state).map_err(StartError::Thread)?;
 
     let mut server = Server::new_with_opt_and_conf(None, pingora_conf(workers));
     server.bootstrap();
@@ -267,19 +263,21 @@ impl<S: Service> Service for Listening<S> {
     }
 }
 
-/// Once a second, on a thread of its own as it may touch slow disks: inactive entries go, roots are looked at again.
-fn start_timer(state: &Arc<State>) -> io::Result<()> {
-    let cache = Arc::downgrade(&state.cache);
-    std::thread::Builder::new()
-        .name("cache timer".into())
-        .spawn(move || {
-            while let Some(cache) = cache.upgrade() {
-                cache.tick();
-                drop(cache);
-                std::thread::sleep(TICK);
-            }
-        })
-        .map(|_| ())
+/// Once a second, off the workers as it may touch slow disks: inactive entries go, roots are looked at again. A call that
+/// hangs on its disk is waited for by nobody, the process' end included: the next ones pass by it.
+async fn keep_time(state: Arc<State>) {
+    let mut every = tokio::time::interval(TICK);
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        every.tick().await;
+        let cache = state.cache.clone();
+        let ticked = std::thread::Builder::new()
+            .name("cache timer".into())
+            .spawn(move || cache.tick());
+        if let Err(error) = ticked {
+            tracing::warn!(%error, "the cache's timer could not run");
+        }
+    }
 }
 
 struct Signals {
@@ -301,6 +299,7 @@ impl ShutdownSignalWatch for Signals {
             tracing::error!("signals cannot be heard");
             return ShutdownSignal::FastShutdown;
         };
+        tokio::spawn(keep_time(self.state.clone()));
         loop {
             tokio::select! {
                 _ = hangup.recv() => self.reload().await,

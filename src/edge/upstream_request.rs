@@ -138,7 +138,9 @@ fn dropped_fields<'a>(handed: &'a Handed, head: &RequestHeader) -> Vec<&'a str> 
     }
     let own = handed.site.settings().client_ip_header.as_deref();
     let dropped: Vec<&str> = FORWARDED_FIELDS.into_iter().chain(own).collect();
-    if let Some(name) = dropped.iter().find(|name| head.headers.contains_key(**name))
+    if let Some(name) = dropped
+        .iter()
+        .find(|name| head.headers.contains_key(**name))
         && !SAID.swap(true, Ordering::Relaxed)
     {
         let peer = handed.peer;

@@ -37,6 +37,7 @@ struct State {
     head: Option<CgiHead>,
     end: Option<Result<(), ExchangeError>>,
     no_content: bool,
+    full: bool,
     length: u64,
     memory: u64,
     front: Pieces,
@@ -65,6 +66,7 @@ impl AnswerBuffer {
                 head: None,
                 end: None,
                 no_content: false,
+                full: false,
                 length: 0,
                 memory,
                 front: Pieces::default(),
@@ -135,7 +137,11 @@ impl AnswerBuffer {
             match pressure {
                 Pressure::None => return,
                 Pressure::Spill => self.spill().await,
-                Pressure::Wait => self.room.notified().await,
+                Pressure::Wait => {
+                    self.state.lock().full = true;
+                    self.readable.notify_one();
+                    self.room.notified().await;
+                }
             }
         }
     }
@@ -235,6 +241,26 @@ impl AnswerBuffer {
                 Next::End(end) => return end.map(|()| None),
                 Next::Wait => self.readable.notified().await,
             }
+        }
+    }
+
+    /// Waits until all of the content has come, before any of it is taken out; its length, or `None` where there is none.
+    ///
+    /// # Errors
+    /// When the exchange failed, or there is more content than may be held.
+    pub async fn completed(&self) -> Result<Option<u64>, ExchangeError> {
+        loop {
+            {
+                let state = self.state.lock();
+                match &state.end {
+                    Some(Ok(())) if state.no_content => return Ok(None),
+                    Some(Ok(())) => return Ok(Some(state.length)),
+                    Some(Err(error)) => return Err(error.clone()),
+                    None if state.full => return Err(ExchangeError::TooLongToHold),
+                    None => {}
+                }
+            }
+            self.readable.notified().await;
         }
     }
 

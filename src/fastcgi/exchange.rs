@@ -88,6 +88,14 @@ impl Exchange {
         self.buffer.next().await
     }
 
+    /// Waits until the whole content has come, after the head and before any content; its length, or `None` where there is none.
+    ///
+    /// # Errors
+    /// When the exchange failed, or there is more content than `buffer` and `temp_max` hold.
+    pub async fn completed(&mut self) -> Result<Option<u64>, ExchangeError> {
+        self.buffer.completed().await
+    }
+
     /// The content's length, when all of it has come already; `None` also for HEAD, 204, 304.
     pub fn complete_length(&self) -> Option<u64> {
         self.buffer.complete_length()

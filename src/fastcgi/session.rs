@@ -192,7 +192,9 @@ impl client::Session for Session {
             None => {
                 let length = match head.content_length {
                     Some(length) => Some(length),
-                    None if self.whole => exchange.complete_length(),
+                    None if self.whole => {
+                        exchange.completed().await.map_err(|error| failed(&error))?
+                    }
                     None => exchange.complete_length(),
                 };
                 rendered(&head, length)?
