@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// Work under way, by key.
 #[derive(Debug)]
-pub struct Flights<K, V>(Mutex<HashMap<K, watch::Receiver<Option<V>>>>);
+pub struct Flights<K, V>(Mutex<HashMap<K, Landing<V>>>);
 
 impl<K, V> Default for Flights<K, V> {
     fn default() -> Self {
@@ -19,22 +20,26 @@ impl<K, V> Default for Flights<K, V> {
 
 impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
     /// Joins the work for `key`, or starts it: then `start` gets the flight to finish.
-    pub fn board(self: &Arc<Self>, key: K, start: impl FnOnce(Flight<K, V>)) -> Boarded<V> {
-        let (announcer, receiver) = {
+    pub fn board(self: &Arc<Self>, key: K, start: impl FnOnce(Flight<K, V>)) -> Landing<V> {
+        let (announcer, landing) = {
             let mut flights = self.0.lock();
-            if let Some(receiver) = flights.get(&key) {
-                return Boarded::Joined(Landing(receiver.clone()));
+            if let Some(landing) = flights.get(&key) {
+                return landing.clone();
             }
             let (announcer, receiver) = watch::channel(None);
-            flights.insert(key.clone(), receiver.clone());
-            (announcer, receiver)
+            let landing = Landing {
+                receiver,
+                taken: Arc::default(),
+            };
+            flights.insert(key.clone(), landing.clone());
+            (announcer, landing)
         };
         start(Flight {
             flights: Arc::clone(self),
             key: Some(key),
             announcer,
         });
-        Boarded::Started(Landing(receiver))
+        landing
     }
 
     /// Number of flights under way.
@@ -43,27 +48,33 @@ impl<K: Eq + Hash + Clone, V: Clone> Flights<K, V> {
     }
 }
 
-/// Whether a request started the work.
-#[derive(Debug)]
-pub enum Boarded<V> {
-    /// It did.
-    Started(Landing<V>),
-    /// Another one had.
-    Joined(Landing<V>),
+/// The result to come.
+#[derive(Clone, Debug)]
+pub struct Landing<V> {
+    receiver: watch::Receiver<Option<V>>,
+    taken: Arc<AtomicBool>,
 }
 
-/// The result to come.
+/// A result, and whose it is.
 #[derive(Debug)]
-pub struct Landing<V>(watch::Receiver<Option<V>>);
+pub enum Landed<V> {
+    /// The first to take it: whether it started the work or not, which it may have done in an earlier try.
+    First(V),
+    /// Somebody has taken it before.
+    Shared(V),
+    /// The work ended without one.
+    Lost,
+}
 
 impl<V: Clone> Landing<V> {
-    /// Waits for it; `None` when the work ended without one. May be dropped at any time.
-    pub async fn wait(mut self) -> Option<V> {
-        self.0
-            .wait_for(Option::is_some)
-            .await
-            .ok()
-            .and_then(|value| value.clone())
+    /// Waits for it. May be dropped at any time.
+    pub async fn wait(mut self) -> Landed<V> {
+        let landed = self.receiver.wait_for(Option::is_some).await;
+        match landed.ok().and_then(|value| value.clone()) {
+            None => Landed::Lost,
+            Some(value) if self.taken.swap(true, Ordering::Relaxed) => Landed::Shared(value),
+            Some(value) => Landed::First(value),
+        }
     }
 }
 

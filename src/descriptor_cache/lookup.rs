@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::DescriptorCache;
 use super::counters::increment;
 use super::finding::Recalled;
-use super::flight::{Boarded, Flight};
+use super::flight::{Flight, Landed};
 use super::found::{Found, Looked, LookupError, Outcome, Want};
 use super::key::{Key, Probe};
 use super::names::RootNames;
@@ -43,7 +43,7 @@ impl DescriptorCache {
                 outcome: Outcome::Negative,
             });
         }
-        let boarded = self.flights.board(probe.to_key(), |flight| {
+        let landing = self.flights.board(probe.to_key(), |flight| {
             tokio::spawn(fly(
                 Arc::clone(self),
                 Arc::clone(root),
@@ -51,17 +51,18 @@ impl DescriptorCache {
                 flight,
             ));
         });
-        let (landing, joined) = match boarded {
-            Boarded::Started(landing) => (landing, false),
-            Boarded::Joined(landing) => (landing, true),
-        };
-        // Without a result the task has panicked, or its runtime is being shut down.
-        let mut answer = landing.wait().await.unwrap_or(Err(BROKEN));
-        if joined && let Ok(looked) = &mut answer {
-            looked.outcome = Outcome::Waited;
-            increment(&self.counters.events.waited);
+        match landing.wait().await {
+            Landed::First(answer) => answer,
+            Landed::Shared(mut answer) => {
+                if let Ok(looked) = &mut answer {
+                    looked.outcome = Outcome::Waited;
+                    increment(&self.counters.events.waited);
+                }
+                answer
+            }
+            // The task has panicked, or its runtime is being shut down.
+            Landed::Lost => Err(BROKEN),
         }
-        answer
     }
 
     /// The names in the root directory, as they were at most `errors_valid` ago.
@@ -71,11 +72,13 @@ impl DescriptorCache {
         if let Some(names) = root.names().recall(&self.settings.load(), self.clock.now()) {
             return names;
         }
-        let boarded = self.name_flights.board(root.id(), |flight| {
+        let landing = self.name_flights.board(root.id(), |flight| {
             tokio::spawn(fly_for_names(Arc::clone(self), Arc::clone(root), flight));
         });
-        let (Boarded::Started(landing) | Boarded::Joined(landing)) = boarded;
-        landing.wait().await.unwrap_or(RootNames::Unknown)
+        match landing.wait().await {
+            Landed::First(names) | Landed::Shared(names) => names,
+            Landed::Lost => RootNames::Unknown,
+        }
     }
 
     /// What the table answers.

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 
@@ -40,6 +41,16 @@ pub struct Handed {
     pub close: bool,
     /// The log line's first half, when a log is written.
     pub log: Option<LogEntry>,
+    /// Set when a failure was answered here, whole, so that the connection may go on.
+    pub answered_here: Arc<AtomicBool>,
+}
+
+impl Handed {
+    /// Bytes that the request's body may have.
+    pub fn most_body(&self) -> u64 {
+        let of_site = self.site.settings().max_body;
+        of_site.unwrap_or(self.snapshot.limits.max_body)
+    }
 }
 
 /// Who answers a lent request.

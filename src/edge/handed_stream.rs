@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
-use crate::request::chunked::ChunkedFraming;
+use crate::request::chunked::{ChunkError, ChunkedFraming};
 use crate::request::head::Framing;
 
 /// What travels with the connection to Pingora and back.
@@ -148,17 +148,18 @@ enum Remaining {
 }
 
 impl HandedStream {
-    /// Lends `carried` out: first `head` is read, then a body of `framing`.
+    /// Lends `carried` out: first `head` is read, then a body of `framing`, chunks with at most `most_body` bytes in all.
     pub fn lend(
         mut carried: Carried,
         head: Bytes,
         framing: Framing,
+        most_body: u64,
         on_end: OnEnd,
     ) -> (HandedStream, Home) {
         let body = match framing {
             Framing::None | Framing::Length(0) => Remaining::Nothing,
             Framing::Length(length) => Remaining::Length(length),
-            Framing::Chunked => Remaining::Chunked(ChunkedFraming::new()),
+            Framing::Chunked => Remaining::Chunked(ChunkedFraming::new(most_body)),
         };
         carried.at_request_boundary = matches!(body, Remaining::Nothing);
         let home = Home::default();
@@ -206,9 +207,7 @@ impl HandedStream {
                 (taken, *left == 0)
             }
             Remaining::Chunked(framing) => {
-                let advanced = framing
-                    .advance(chunk)
-                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                let advanced = framing.advance(chunk).map_err(refused_chunk)?;
                 (advanced.consumed, advanced.done)
             }
         };
@@ -363,6 +362,14 @@ impl std::fmt::Debug for HandedStream {
             .field("head", &self.head.len())
             .finish_non_exhaustive()
     }
+}
+
+fn refused_chunk(error: ChunkError) -> io::Error {
+    let kind = match error {
+        ChunkError::TooLarge => io::ErrorKind::FileTooLarge,
+        _ => io::ErrorKind::InvalidData,
+    };
+    io::Error::new(kind, error)
 }
 
 /// Reads up to `most` bytes onto `incoming`; 0 is the client's end.

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
@@ -255,6 +256,7 @@ impl Lane {
                 http10: head.version == Version::Http10,
                 expect_continue: head.expect_continue && head.version == Version::Http11,
                 close: seen.persistence() == Persistence::Close,
+                answered_here: Arc::default(),
             },
         }))
     }
@@ -344,17 +346,24 @@ impl Lane {
         lent.handed.local = local_address(&stream).unwrap_or(lent.handed.local);
         let limits = lent.handed.snapshot.limits.clone();
         let carried = Carried::new(stream, incoming, limits.send);
-        let (stream, home) = HandedStream::lend(carried, lent.lent_head, lent.framing, lent.on_end);
+        let answered = lent.handed.answered_here.clone();
+        let most_body = lent.handed.most_body();
+        let (stream, home) = HandedStream::lend(
+            carried,
+            lent.lent_head,
+            lent.framing,
+            most_body,
+            lent.on_end,
+        );
         let mut session = ServerSession::new_http1(Box::new(stream));
         session.set_abort_on_close(lent.on_end == OnEnd::Abort);
         session.set_read_timeout(Some(limits.body));
         session.set_connection_user_context(Some(Box::new(lent.handed)));
-        // Dropping what Pingora gives back brings the connection home.
-        let reusable = self
-            .door
-            .process_new_http(session, &self.stop)
-            .await
-            .is_some();
+        let reused = self.door.process_new_http(session, &self.stop).await;
+        // Pingora closes after every failure behind us; an answer of ours that is whole is no reason to.
+        let reusable = reused.is_some() || answered.load(Ordering::Relaxed);
+        // Whoever drops the stream brings the connection home.
+        drop(reused);
         let mut carried = home.take()?;
         let flushed = carried.flush().await.is_ok();
         let whole = carried.at_request_boundary;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -100,7 +101,7 @@ impl ProxyHttp for Proxy {
             session.write_continue_response().await?;
         }
         if matches!(handed.inward, Inward::Php(_)) {
-            let most = body_limit(handed);
+            let most = handed.most_body();
             let body = take_body(session, &self.state, most, handed.snapshot.limits.body).await?;
             passage.body = Some(body);
         }
@@ -157,7 +158,7 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
     ) -> Result<()> {
         passage.body_bytes += body.as_ref().map_or(0, |piece| piece.len() as u64);
-        if passage.body_bytes > body_limit(passage.handed()?) {
+        if passage.body_bytes > passage.handed()?.most_body() {
             return Err(status_error(413, "the request body is too large"));
         }
         Ok(())
@@ -229,12 +230,21 @@ impl ProxyHttp for Proxy {
                 can_reuse_downstream: false,
             };
         }
-        let reusable = answer_locally(session, status).await.is_ok()
+        let goes_on = error.esource() != &ErrorSource::Downstream
             && session.is_body_done()
-            && !passage.handed().is_ok_and(|handed| handed.close);
+            && passage.handed().is_ok_and(|handed| !handed.close);
+        if !goes_on {
+            session.set_keepalive(None);
+        }
+        if answer_locally(session, status).await.is_ok()
+            && goes_on
+            && let Ok(handed) = passage.handed()
+        {
+            handed.answered_here.store(true, Ordering::Relaxed);
+        }
         FailToProxy {
             error_code: status,
-            can_reuse_downstream: reusable,
+            can_reuse_downstream: false,
         }
     }
 
@@ -277,12 +287,6 @@ impl ProxyHttp for Proxy {
     }
 }
 
-/// Bytes that a request's body may have.
-fn body_limit(handed: &Handed) -> u64 {
-    let of_site = handed.site.settings().max_body;
-    of_site.unwrap_or(handed.snapshot.limits.max_body)
-}
-
 async fn take_body(
     session: &mut Session,
     state: &State,
@@ -294,7 +298,11 @@ async fn take_body(
         return Ok(spool::Body::empty());
     }
     let mut spool = state.spools.spool(most);
-    while let Some(piece) = session.downstream_session.read_request_body().await? {
+    loop {
+        let read = session.downstream_session.read_request_body().await;
+        let Some(piece) = read.map_err(|error| error.into_down())? else {
+            break;
+        };
         spool.push(piece).await.map_err(spool_error)?;
     }
     spool.finish().await.map_err(spool_error)
@@ -322,20 +330,20 @@ fn status_of(error: &Error) -> u16 {
         ErrorType::ReadTimedout => 408,
         _ => match error.esource() {
             ErrorSource::Upstream => 502,
-            ErrorSource::Downstream if is_bad_body(error) => 400,
-            ErrorSource::Downstream => CLIENT_GONE,
-            ErrorSource::Internal | ErrorSource::Unset if is_bad_body(error) => 400,
+            ErrorSource::Downstream => match io_kind(error) {
+                Some(io::ErrorKind::InvalidData) => 400,
+                Some(io::ErrorKind::FileTooLarge) => 413,
+                _ => CLIENT_GONE,
+            },
             ErrorSource::Internal | ErrorSource::Unset => 500,
         },
     }
 }
 
-/// The client's chunks were no chunks.
-fn is_bad_body(error: &Error) -> bool {
-    error
-        .root_cause()
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
+/// What the client's stream says of it: its chunks are no chunks, or too many.
+fn io_kind(error: &Error) -> Option<io::ErrorKind> {
+    let cause = error.root_cause().downcast_ref::<io::Error>()?;
+    Some(cause.kind())
 }
 
 fn is_final(header: &ResponseHeader) -> bool {

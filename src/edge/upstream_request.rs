@@ -90,12 +90,12 @@ pub fn for_php(
             limiter: upstream.limiter.clone(),
             params,
             body,
+            whole: handed.http10,
             method_is_head: head.method == http::Method::HEAD,
             idempotent: head.method.is_idempotent(),
             spools: state.spools.clone(),
             trace: Arc::default(),
         },
-        whole: handed.http10,
         accel: Arc::new(AccelSource::new(handed, script, head, &state.clock)),
     })
 }
@@ -108,8 +108,9 @@ pub fn for_origin(handed: &Handed, request: &mut RequestHeader) -> Result<()> {
     for name in dropped_fields(handed, request) {
         request.remove_header(name);
     }
-    // `100 Continue` has been answered here, and a connection is no tunnel: an upgrade is not asked for.
-    for name in ["expect", "upgrade", "connection"] {
+    // `100 Continue` has been answered here, a connection is no tunnel so that no upgrade is asked for, and `Proxy` would
+    // become HTTP_PROXY in a CGI program behind the origin.
+    for name in ["expect", "upgrade", "connection", "proxy"] {
         request.remove_header(name);
     }
     request.insert_header("Host", &handed.host[..])?;

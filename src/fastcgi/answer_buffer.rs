@@ -38,6 +38,7 @@ struct State {
     end: Option<Result<(), ExchangeError>>,
     no_content: bool,
     full: bool,
+    held_whole: bool,
     length: u64,
     memory: u64,
     front: Pieces,
@@ -67,6 +68,7 @@ impl AnswerBuffer {
                 end: None,
                 no_content: false,
                 full: false,
+                held_whole: false,
                 length: 0,
                 memory,
                 front: Pieces::default(),
@@ -86,10 +88,18 @@ impl AnswerBuffer {
         }
     }
 
+    /// The content will be asked for only when it is whole, whatever the responder says about buffering.
+    pub fn hold_whole(&self) {
+        self.state.lock().held_whole = true;
+    }
+
     /// From now on little is held and nothing is put into a file: for content that the client is
     /// to see as it is made.
     pub fn pass_as_it_comes(&self) {
         let mut state = self.state.lock();
+        if state.held_whole {
+            return;
+        }
         state.memory = state.memory.min(UNBUFFERED);
         state.file_usable = false;
     }

@@ -38,6 +38,8 @@ pub struct ExchangeRequest {
     pub body: Body,
     /// Whether the request is HEAD: no content is passed on.
     pub method_is_head: bool,
+    /// Whether the answer is given out only when it is whole, so that its length is known: HTTP/1.0 has no chunks.
+    pub whole: bool,
     /// Whether the method is idempotent (RFC 9110 §9.2.2): then, with connections kept, it may go
     /// out on one of them, and again on a fresh one should that be dead.
     pub idempotent: bool,
@@ -61,6 +63,9 @@ impl Exchange {
     pub fn start(request: ExchangeRequest) -> Exchange {
         let settings = &request.settings;
         let buffer = AnswerBuffer::new(settings.buffer, settings.temp_max, &request.spools);
+        if request.whole {
+            buffer.hold_whole();
+        }
         let buffer = Arc::new(buffer);
         let run = Run {
             request,

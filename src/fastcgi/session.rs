@@ -36,8 +36,6 @@ pub struct ResponderRequest(Arc<Mutex<Option<Asked>>>);
 pub struct Asked {
     /// The exchange to start.
     pub exchange: ExchangeRequest,
-    /// The answer is given out only when it is whole, so that its length is known: HTTP/1.0 has no chunks.
-    pub whole: bool,
     /// Who answers X-Accel-Redirect and X-Sendfile.
     pub accel: Arc<dyn LocalAnswers>,
 }
@@ -172,7 +170,7 @@ impl client::Session for Session {
             .and_then(|request| request.0.lock().take())
             .ok_or_else(|| internal("a request without its parameters"))?;
         self.accel = Some(asked.accel);
-        self.whole = asked.whole;
+        self.whole = asked.exchange.whole;
         self.source = Source::Responder(Exchange::start(asked.exchange));
         Ok(())
     }

@@ -9,9 +9,11 @@ use thiserror::Error;
 use super::fields::is_token_byte;
 
 /// How far a chunked body has been read.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChunkedFraming {
     state: State,
+    /// Bytes of payload that further chunks may have.
+    allowed: u64,
     /// Bytes spent on chunk extensions in the whole body.
     extensions: usize,
     /// Bytes spent on the trailer section.
@@ -29,7 +31,7 @@ pub struct Advanced {
     pub data: u64,
 }
 
-/// Why a body is refused: 400, and the connection is closed.
+/// Why a body is refused: 400 unless said otherwise, and the connection is closed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Error)]
 pub enum ChunkError {
     /// Not one to sixteen hexadecimal digits.
@@ -41,15 +43,23 @@ pub enum ChunkError {
     /// A line, or the payload of a chunk, that does not end with CRLF.
     #[error("bad line end in the chunked coding")]
     LineEnd,
+    /// More payload announced than is allowed: 413.
+    #[error("the body is too large")]
+    TooLarge,
     /// No field line, or a trailer section that is too long.
     #[error("bad trailer section")]
     Trailer,
 }
 
 impl ChunkedFraming {
-    /// The framing at the beginning of a body.
-    pub fn new() -> Self {
-        ChunkedFraming::default()
+    /// The framing at the beginning of a body of at most `most` bytes of payload.
+    pub fn new(most: u64) -> Self {
+        ChunkedFraming {
+            state: State::default(),
+            allowed: most,
+            extensions: 0,
+            trailers: 0,
+        }
     }
 
     /// Reads on; after the end of the body it takes nothing more.
@@ -116,7 +126,14 @@ impl ChunkedFraming {
             },
             State::SizeLf { size } => match (expect_lf(byte)?, size) {
                 ((), 0) => Ok(State::TrailerStart),
-                ((), left) => Ok(State::Data { left }),
+                // Refused when it is announced, before any of it has come.
+                ((), size) => match self.allowed.checked_sub(size) {
+                    None => Err(ChunkError::TooLarge),
+                    Some(allowed) => {
+                        self.allowed = allowed;
+                        Ok(State::Data { left: size })
+                    }
+                },
             },
             State::DataCr if byte == b'\r' => Ok(State::DataLf),
             State::DataLf => expect_lf(byte).map(|()| State::Size { digits: 0, size: 0 }),

@@ -15,8 +15,13 @@ const HEAD: &[u8] = b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n";
 fn lent(incoming: &[u8], framing: Framing) -> (DuplexStream, HandedStream, Home) {
     let (client, server) = tokio::io::duplex(1 << 20);
     let carried = Carried::new(Box::new(server), BytesMut::from(incoming), PATIENCE);
-    let (stream, home) =
-        HandedStream::lend(carried, Bytes::from_static(HEAD), framing, OnEnd::Answer);
+    let (stream, home) = HandedStream::lend(
+        carried,
+        Bytes::from_static(HEAD),
+        framing,
+        1 << 20,
+        OnEnd::Answer,
+    );
     (client, stream, home)
 }
 
@@ -105,7 +110,7 @@ async fn an_end_is_an_abort_where_the_site_says_so() {
     let (client, server) = tokio::io::duplex(64);
     let carried = Carried::new(Box::new(server), BytesMut::new(), PATIENCE);
     let (mut stream, _home) =
-        HandedStream::lend(carried, Bytes::new(), Framing::None, OnEnd::Abort);
+        HandedStream::lend(carried, Bytes::new(), Framing::None, 0, OnEnd::Abort);
     drop(client);
     assert_eq!(poll_read_once(&mut stream).await.unwrap().unwrap(), 0);
 }
@@ -146,7 +151,7 @@ async fn a_client_that_takes_nothing_is_given_up() {
     let (_client, server) = tokio::io::duplex(16);
     let carried = Carried::new(Box::new(server), BytesMut::new(), PATIENCE);
     let (mut stream, _home) =
-        HandedStream::lend(carried, Bytes::new(), Framing::None, OnEnd::Answer);
+        HandedStream::lend(carried, Bytes::new(), Framing::None, 0, OnEnd::Answer);
     let error = stream
         .write_all(&vec![b'z'; 2 * WRITE_BUFFER])
         .await

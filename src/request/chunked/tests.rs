@@ -11,7 +11,8 @@ use super::*;
 /// What a whole body gives: the bytes it takes, and its payload.
 fn decoded(buf: &[u8]) -> Result<(Advanced, Vec<u8>), ChunkError> {
     let mut payload = Vec::new();
-    let advanced = ChunkedFraming::new().decode(buf, |piece| payload.extend_from_slice(piece))?;
+    let advanced =
+        ChunkedFraming::new(u64::MAX).decode(buf, |piece| payload.extend_from_slice(piece))?;
     Ok((advanced, payload))
 }
 
@@ -53,7 +54,7 @@ fn a_body_ends_with_its_trailer_section() {
 #[test]
 fn bytes_behind_the_body_are_left_alone() {
     let body = b"1\r\nx\r\n0\r\n\r\nGET / HTTP/1.1\r\n";
-    let mut framing = ChunkedFraming::new();
+    let mut framing = ChunkedFraming::new(u64::MAX);
     let advanced = framing.advance(body).unwrap();
     assert_eq!(advanced.consumed, 11);
     assert!(advanced.done);
@@ -96,7 +97,7 @@ fn sizes_are_one_to_sixteen_hexadecimal_digits() {
     ] {
         assert_eq!(refused(body), ChunkError::Size, "{body:?}");
     }
-    let mut framing = ChunkedFraming::new();
+    let mut framing = ChunkedFraming::new(u64::MAX);
     let advanced = framing.advance(b"ffffffffffffffff\r\nabc").unwrap();
     assert_eq!((advanced.consumed, advanced.data), (21, 3));
     assert!(
@@ -195,7 +196,7 @@ fn a_body() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 /// The bytes taken and the payload when the bytes arrive in pieces of these lengths, again and
 /// again.
 fn in_pieces(buf: &[u8], lengths: &[usize]) -> Result<(usize, bool, Vec<u8>), ChunkError> {
-    let (mut framing, mut payload, mut at) = (ChunkedFraming::new(), Vec::new(), 0);
+    let (mut framing, mut payload, mut at) = (ChunkedFraming::new(u64::MAX), Vec::new(), 0);
     for length in lengths.iter().cycle() {
         let end = (at + length).min(buf.len());
         let advanced = framing.decode(&buf[at..end], |piece| payload.extend_from_slice(piece))?;
@@ -228,4 +229,22 @@ proptest! {
         let buf = buf.as_bytes();
         prop_assert_eq!(in_pieces(buf, &lengths), in_pieces(buf, &[buf.len().max(1)]));
     }
+}
+
+#[test]
+fn a_body_that_announces_too_much_is_refused_before_it_comes() {
+    let mut framing = ChunkedFraming::new(10);
+    assert!(framing.advance(b"8\r\n12345678\r\n").is_ok());
+    assert_eq!(framing.advance(b"3\r\n"), Err(ChunkError::TooLarge));
+    let mut framing = ChunkedFraming::new(1 << 40);
+    assert_eq!(
+        framing.advance(b"ffffffffffffffff\r\n"),
+        Err(ChunkError::TooLarge)
+    );
+    let mut framing = ChunkedFraming::new(3);
+    assert!(
+        framing
+            .advance(b"3\r\nabc\r\n0\r\n\r\n")
+            .is_ok_and(|advanced| advanced.done)
+    );
 }

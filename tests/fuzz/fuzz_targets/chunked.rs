@@ -12,7 +12,7 @@ fuzz_target!(|input: (usize, &[u8])| {
 
 /// Bytes taken, whether the body ended, and the payload.
 fn decode(pieces: &[&[u8]]) -> Result<(usize, bool, Vec<u8>), ChunkError> {
-    let (mut framing, mut taken, mut payload) = (ChunkedFraming::new(), 0, Vec::new());
+    let (mut framing, mut taken, mut payload) = (ChunkedFraming::new(u64::MAX), 0, Vec::new());
     let mut done = false;
     for piece in pieces {
         let advanced = framing.decode(piece, |data| payload.extend_from_slice(data))?;
