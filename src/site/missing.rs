@@ -54,7 +54,7 @@ impl MissingRules {
     pub fn path(&self, path: &[u8]) -> Instead {
         match self.preset {
             Preset::Static => Instead::NotFound,
-            Preset::Php if wordpress::has_asset_extension(path) => Instead::NotFound,
+            // Another application's routes may end as files do: `/users.json`, `/thumbnail/1.jpg`.
             Preset::Php => Instead::FrontController,
             Preset::Wordpress => self.path_of_wordpress(path),
         }

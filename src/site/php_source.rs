@@ -10,8 +10,8 @@ pub fn is_script(name: &[u8]) -> bool {
     name.len() > SCRIPT_SUFFIX.len() && name.ends_with(SCRIPT_SUFFIX)
 }
 
-/// Whether a file of this name may be PHP source: by suffix in any case, behind trailing dots, blanks and `~`, or
-/// as an editor's copy.
+/// Whether a file of this name may be PHP source: by suffix in any case, behind trailing dots, blanks and `~`, with
+/// something hung on (`a.php_`, `a.php-old`, `a.php (1)`), numbered (`a.php.1`), or as an editor's copy.
 #[must_use]
 pub fn is_source(name: &[u8]) -> bool {
     let mut name = without_tricks(name);
@@ -22,9 +22,11 @@ pub fn is_source(name: &[u8]) -> bool {
         if is_source_extension(extension) {
             return true;
         }
-        if !COPIES
-            .iter()
-            .any(|copy| extension.eq_ignore_ascii_case(copy))
+        let numbered = extension.iter().all(u8::is_ascii_digit);
+        if !numbered
+            && !COPIES
+                .iter()
+                .any(|copy| extension.eq_ignore_ascii_case(copy))
         {
             return false;
         }
@@ -55,7 +57,14 @@ fn split_extension(name: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name.get(..dot)?, name.get(dot + 1..)?))
 }
 
+/// What is hung on behind the letters and digits does not make it another one: no file a page loads ends so.
 fn is_source_extension(extension: &[u8]) -> bool {
+    let end = extension
+        .iter()
+        .position(|byte| !byte.is_ascii_alphanumeric());
+    let extension = end
+        .and_then(|end| extension.get(..end))
+        .unwrap_or(extension);
     SOURCES
         .iter()
         .any(|source| extension.eq_ignore_ascii_case(source))
@@ -67,8 +76,8 @@ fn is_source_extension(extension: &[u8]) -> bool {
 const SCRIPT_SUFFIX: &[u8] = b".php";
 const SOURCES: [&[u8]; 6] = [b"php", b"phtml", b"phar", b"phps", b"pht", b"inc"];
 /// Suffixes that editors, installers and people put behind a name they keep a copy of.
-const COPIES: [&[u8]; 10] = [
-    b"bak", b"old", b"orig", b"save", b"dist", b"swp", b"swo", b"tmp", b"copy", b"backup",
+const COPIES: [&[u8]; 11] = [
+    b"bak", b"old", b"orig", b"save", b"dist", b"swp", b"swo", b"tmp", b"copy", b"backup", b"txt",
 ];
 
 #[cfg(test)]
@@ -116,11 +125,37 @@ mod tests {
     }
 
     #[test]
+    fn sources_are_told_whatever_is_hung_on() {
+        for name in [
+            "a.php_",
+            "a.PHP-old",
+            "a.php (1)",
+            "a.php copy",
+            "a.php::$DATA",
+            "a.php;x",
+            "a.php\u{a0}",
+            "a.php7_bak",
+            "a.php.1",
+            "a.php.save.2",
+            "a.php.20240102",
+            "a.php.txt",
+            "a.inc-old",
+        ] {
+            assert!(is_source(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
     fn other_names_are_no_sources() {
         for name in [
             "a.css",
             "php",
             "a.php.css",
+            "a.php-1.2.js",
+            "a.inc.min.js",
+            "a.1.txt",
+            "a.php_x.html",
+            "1.2.3",
             "a.php9",
             "a.phpx",
             "inc",

@@ -174,8 +174,11 @@ impl Router {
             return Ok(path);
         }
         let shared = wordpress::without_site(path.as_bytes()).and_then(TreePath::new);
-        // Where PHP never runs the path is judged as it was asked for: `files/x.php` is no script of the network.
-        let Some(shared) = shared.filter(|_| self.access.php_runs(path.as_bytes())) else {
+        // A script where PHP never runs is judged as it was asked for: `files/x.php` is no script of the network.
+        let asked = path.as_bytes();
+        let judged_as_asked =
+            php_source::script_ends(asked).next().is_some() && !self.access.php_runs(asked);
+        let Some(shared) = shared.filter(|_| !judged_as_asked) else {
             return Ok(path);
         };
         if self.cannot_exist(root, path).await {

@@ -89,12 +89,20 @@ impl Layout {
     }
 }
 
-/// Whether a file of this path is never given away, by its name: configuration, logs, dumps, copies.
+/// Whether a file of this path is never given away, by its name: configuration, logs, dumps, copies, and the same
+/// rotated (`debug.log.1`, `error_log.2.gz`).
+///
+/// A path with a slash at its end names no file, and may be a page about one: `/wp-config-explained/`.
 #[must_use]
 pub fn is_sensitive(path: &[u8]) -> bool {
-    let name = file_name(path);
+    if segments(path).any(|segment| starts_with(segment, b"wp-config.php")) {
+        return true;
+    }
+    if path.ends_with(b"/") {
+        return false;
+    }
+    let name = without_rotation(file_name(path));
     starts_with(name, b"wp-config")
-        || segments(path).any(|segment| starts_with(segment, b"wp-config.php"))
         || is_one_of(
             name,
             &[b"error_log", b"php.ini", b"nginx.conf", b"web.config"],
@@ -112,17 +120,36 @@ pub fn is_private_in_root(path: &[u8]) -> bool {
     let name = file_name(path);
     name == path.strip_suffix(b"/").unwrap_or(path)
         && (is_one_of(name, &[b"readme.html", b"license.txt"])
-            || extension(name).is_some_and(|e| is_one_of(e, &ARCHIVES)))
+            || (extension(name).is_some_and(|e| is_one_of(e, &ARCHIVES)) && !is_sitemap(name)))
+}
+
+/// Whether this is a packed sitemap, which plugins keep in the root or make on demand: no backup.
+fn is_sitemap(name: &[u8]) -> bool {
+    contains(name, b"sitemap") && ends_with(name, b".xml.gz")
+}
+
+/// The name before a log's rotation: without numbers and what packs it behind dots.
+fn without_rotation(mut name: &[u8]) -> &[u8] {
+    while let Some(last) = extension(name)
+        && (last.iter().all(u8::is_ascii_digit) || is_one_of(last, &ROTATED))
+    {
+        let Some(end) = name.len().checked_sub(last.len() + 1) else {
+            break;
+        };
+        name = name.get(..end).unwrap_or_default();
+    }
+    name
 }
 
 /// The part of a path that belongs to the network when its first segment is a site's name (nginx's documented rules
-/// for networks in subdirectories): `site/wp-admin/x`, `site/wp-login.php`.
+/// for networks in subdirectories): `site/wp-admin/x`, `site/wp-login.php`, `site/index.php/x`.
 #[must_use]
 pub fn without_site(path: &[u8]) -> Option<&[u8]> {
     let (site, rest) = split_site(path)?;
     let folder = first_segment(rest);
     let of_network = [&b"wp-content"[..], b"wp-admin", b"wp-includes"].contains(&folder);
-    (is_site_name(site) && (of_network || rest.ends_with(b".php"))).then_some(rest)
+    let is_script = || segments(rest).any(|segment| segment.ends_with(b".php"));
+    (is_site_name(site) && (of_network || is_script())).then_some(rest)
 }
 
 /// The file that `files/…` or `site/files/…` means in a network that began before WordPress 3.5.
@@ -226,6 +253,7 @@ const ASSETS: [&[u8]; 44] = [
 const COPIES: [&[u8]; 8] = [
     b"bak", b"old", b"orig", b"save", b"dist", b"swp", b"swo", b"log",
 ];
+const ROTATED: [&[u8]; 4] = [b"gz", b"bz2", b"xz", b"zst"];
 const ARCHIVES: [&[u8]; 13] = [
     b"zip", b"tar", b"gz", b"tgz", b"bz2", b"tbz2", b"xz", b"txz", b"7z", b"rar", b"zst",
     b"wpress", b"jpa",

@@ -25,6 +25,7 @@ serve_wordpress() {
   tests/wordpress/up.sh | sed -n '/^\[/p; /^installing/p' || return
   cargo build --locked || return
   port=$(free_port)
+  mkdir -p "$folder/spool"
   cat >"$folder/nostat.yaml" <<YAML
 listen: ["127.0.0.1:$port"]
 sites:
