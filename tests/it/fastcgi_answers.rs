@@ -258,7 +258,14 @@ fn an_http_1_0_client_gets_no_chunks() {
 #[test]
 fn a_whole_answer_gets_its_length() {
     let (_root, responder, server) = start();
-    responder.on("/w", Script::answers(format!("{TEXT}whole")));
+    // All of it in one write, as PHP-FPM sends short answers: STDOUT, its end, END_REQUEST.
+    let text = format!("{TEXT}whole");
+    let length = u8::try_from(text.len()).unwrap();
+    let mut records = vec![1, 6, 0, 1, 0, length, 0, 0];
+    records.extend_from_slice(text.as_bytes());
+    records.extend_from_slice(&[1, 6, 0, 1, 0, 0, 0, 0]);
+    records.extend_from_slice(&[1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    responder.on("/w", Script::sends_raw(&records));
     let response = server.get("/w");
     assert_eq!(
         (
