@@ -192,6 +192,7 @@ impl Lane {
     }
 
     async fn decide(&self, scan: &mut HeadScan, snapshot: &Arc<Snapshot>, buffer: &[u8]) -> Turn {
+        let started = snapshot.access_log.enabled().then(Instant::now);
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let limits = &snapshot.head_limits;
         let (head, length) = match parse_resumed(scan, buffer, &mut fields, limits) {
@@ -205,6 +206,7 @@ impl Lane {
             head: &head,
             length,
             client_ip_header: None,
+            started,
         };
         if head.method == Method::Connect {
             return seen.refuse(405);
@@ -384,6 +386,8 @@ struct Seen<'a> {
     head: &'a RequestHead<'a, 'a>,
     length: usize,
     client_ip_header: Option<&'a str>,
+    /// When the deciding began; taken only for a log.
+    started: Option<Instant>,
 }
 
 impl Seen<'_> {
@@ -444,17 +448,13 @@ impl Seen<'_> {
     }
 
     fn log_for_peer(&self) -> Option<LogEntry> {
-        if !self.snapshot.access_log.enabled() {
-            return None;
-        }
+        self.started?;
         self.log(self.client().address)
     }
 
     fn log(&self, client: std::net::IpAddr) -> Option<LogEntry> {
-        self.snapshot
-            .access_log
-            .enabled()
-            .then(|| LogEntry::of(self.head, client, Instant::now()))
+        self.started
+            .map(|started| LogEntry::of(self.head, client, started))
     }
 }
 
