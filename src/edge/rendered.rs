@@ -12,7 +12,9 @@ use crate::site::{Answer, Body, FileSpan, Part};
 pub fn response_header(answer: &Answer) -> Option<ResponseHeader> {
     // A prepared head lacks its end, which says the date and what becomes of the connection.
     let head = [&answer.head[..], b"\r\n"].concat();
-    let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
+    // A script's Set-Cookie lines stay with a file sent in its stead, and there is no bound on those.
+    let lines = memchr::memchr_iter(b'\n', &head).count();
+    let mut fields = vec![httparse::EMPTY_HEADER; lines];
     let mut response = httparse::Response::new(&mut fields);
     response.parse(&head).ok()?;
     let mut header = ResponseHeader::build(answer.status, Some(response.headers.len())).ok()?;
@@ -74,4 +76,3 @@ impl BodyPieces {
 
 /// Bytes of a file in memory at a time for one client.
 pub const PIECE: usize = 64 * 1024;
-const MOST_FIELDS: usize = 64;

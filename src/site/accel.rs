@@ -4,14 +4,17 @@
 //! dotfiles and `wp-config*` are not sent for it either: a script that passes on a name from its request would give
 //! away the site. Ranges and preconditions are answered as for any file; what PHP has said of the content stays.
 
+use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::descriptor_cache::{
-    DescriptorCache, FileFound, Found, HeadPair, Outcome, PreparedHeads, RootGeneration, Want,
+    DescriptorCache, DocumentRoot, FileFound, Found, HeadPair, LinkPolicy, Outcome, PreparedHeads,
+    RootGeneration, Want,
 };
 use crate::request::fields::Fields;
 use crate::request::head::Method;
@@ -28,19 +31,57 @@ use crate::site::{access, php_source, wordpress};
 pub enum AccelTarget<'a> {
     /// X-Accel-Redirect: a URL path below the root, percent-encoded or not; a query is left alone.
     Redirect(&'a [u8]),
-    /// X-Sendfile: an absolute path below the root, as we or as PHP sees it.
+    /// X-Sendfile: an absolute path below the root, as we or as PHP sees it, or below a link target, where `realpath`
+    /// leads.
     SendFile(&'a [u8]),
 }
 
 /// A file that was found for a script.
 #[derive(Debug)]
 pub struct NamedFile {
-    /// Its path below the root.
+    /// Its path below the root, or below the link target.
     pub path: Vec<u8>,
     /// The file.
     pub found: FileFound,
     /// What the cache had to do.
     pub outcome: Outcome,
+}
+
+/// The link targets that files have been named in, each as a root of its own; opened when first needed.
+#[derive(Debug, Default)]
+pub struct TargetRoots(Mutex<HashMap<PathBuf, Arc<DocumentRoot>>>);
+
+impl TargetRoots {
+    /// The root at this link target; None when it cannot be opened.
+    async fn root(
+        &self,
+        cache: &Arc<DescriptorCache>,
+        generation: &RootGeneration,
+        target: PathBuf,
+    ) -> Option<Arc<DocumentRoot>> {
+        if let Some(root) = self.0.lock().get(&target) {
+            return Some(root.clone());
+        }
+        let opened = {
+            let (cache, target) = (cache.clone(), target.clone());
+            // It may lie on a network file system.
+            tokio::task::spawn_blocking(move || cache.root(&target, LinkPolicy::default()))
+        };
+        match opened.await {
+            Ok(Ok(root)) => {
+                let mut roots = self.0.lock();
+                // What an earlier release led to is let go of.
+                roots.retain(|known, _| generation.link_targets().any(|target| target == known));
+                roots.insert(target, root.clone());
+                Some(root)
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a link target cannot be opened");
+                None
+            }
+            Err(_) => None,
+        }
+    }
 }
 
 /// Finds the file.
@@ -51,12 +92,21 @@ pub async fn locate(
     cache: &Arc<DescriptorCache>,
     settings: &SiteSettings,
     generation: &Arc<RootGeneration>,
+    link_targets: &TargetRoots,
     target: AccelTarget<'_>,
 ) -> Result<NamedFile, u16> {
-    let (shown, path) = match target {
+    let (shown, mut path) = match target {
         AccelTarget::Redirect(path) => (path, below_root_by_url(path)),
         AccelTarget::SendFile(path) => (path, below_root_by_file_name(path, settings, generation)),
     };
+    let mut generation = generation.clone();
+    if let (AccelTarget::SendFile(name), None) = (target, &path)
+        && let Some((target, rest)) = below_link_target(name, &generation)
+        && let Some(root) = link_targets.root(cache, &generation, target).await
+    {
+        generation = root.current();
+        path = Some(rest);
+    }
     let refuse = |status, reason| {
         tracing::warn!(path = %shown.escape_ascii(), reason, "a script named a file that is not sent");
         status
@@ -70,7 +120,7 @@ pub async fn locate(
     {
         return Err(refuse(403, "never sent"));
     }
-    let looked = cache.lookup(generation, path, Want::Content).await.map_err(|error| {
+    let looked = cache.lookup(&generation, path, Want::Content).await.map_err(|error| {
         tracing::warn!(path = %shown.escape_ascii(), %error, "a script named a file that is not sent");
         error.status()
     })?;
@@ -99,9 +149,12 @@ pub fn answer<F: Fields + ?Sized>(
         let mut lines = Vec::with_capacity(head.len() + 256);
         for line in head.split_inclusive(|&b| b == b'\n') {
             let name = line.split(|&b| b == b':').next().unwrap_or_default();
-            if !kept
-                .iter()
-                .any(|(other, _)| other.eq_ignore_ascii_case(name))
+            // How long a file may be kept, and by whom, is said for everybody's files; this one was given to one
+            // client, perhaps together with a cookie.
+            if !name.eq_ignore_ascii_case(b"Cache-Control")
+                && !kept
+                    .iter()
+                    .any(|(other, _)| other.eq_ignore_ascii_case(name))
             {
                 lines.extend_from_slice(line);
             }
@@ -170,6 +223,13 @@ fn below_root_by_file_name(
         .into_iter()
         .flatten()
         .find_map(|root| below(path, root))
+}
+
+/// The link target that the path lies below, and what follows it.
+fn below_link_target(path: &[u8], generation: &RootGeneration) -> Option<(PathBuf, Vec<u8>)> {
+    generation
+        .link_targets()
+        .find_map(|target| Some((target.to_owned(), below(path, target)?)))
 }
 
 fn below(path: &[u8], root: &Path) -> Option<Vec<u8>> {

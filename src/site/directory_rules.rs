@@ -144,8 +144,22 @@ impl DirectoryRules {
         }
         let rules = match content(file).await {
             Some(text) => Rules::parse(&text),
-            None => Rules::deny_all(),
+            None => {
+                tracing::warn!(
+                    folder = %folder.escape_ascii(),
+                    size = file.entry.size(),
+                    "a .htaccess is too long or cannot be read: what lies below it is denied"
+                );
+                Rules::deny_all()
+            }
         };
+        if let Some(expression) = rules.unreadable() {
+            tracing::warn!(
+                folder = %folder.escape_ascii(),
+                expression,
+                "an expression of a .htaccess is not understood: what it would deny is denied for every name"
+            );
+        }
         Own {
             entry: Some(file.entry.clone()),
             rules: Arc::new(rules),

@@ -5,10 +5,10 @@
 //! denies, unless all are granted beside it; other directives are left alone. Merging follows Apache's "How the
 //! sections are merged": folders from the root inwards, then Files sections from the root inwards, the later wins.
 
-use regex::bytes::{Regex, RegexBuilder};
-
+use crate::site::htaccess::matcher::Matcher;
 use crate::site::htaccess::statements::Statements;
 
+pub mod matcher;
 pub mod statements;
 
 /// What rules say of a file.
@@ -27,6 +27,8 @@ pub enum Verdict {
 pub struct Rules {
     folder: Verdict,
     files: Vec<(Matcher, Verdict)>,
+    /// An expression that is not understood here, as it is written.
+    unreadable: Option<String>,
 }
 
 impl Rules {
@@ -36,6 +38,7 @@ impl Rules {
         Rules {
             folder: Verdict::Denied,
             files: Vec::new(),
+            unreadable: None,
         }
     }
 
@@ -47,6 +50,12 @@ impl Rules {
             reader.line(&line);
         }
         reader.finish()
+    }
+
+    /// The last expression that is not understood here: what it would deny is denied for every name.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<&str> {
+        self.unreadable.as_deref()
     }
 
     /// Whether the file has any access rule.
@@ -70,45 +79,6 @@ pub fn evaluate<'r>(rules: impl Iterator<Item = &'r Rules> + Clone, file_name: &
         .unwrap_or(Verdict::Unsaid)
 }
 
-/// Which file names a Files section is about.
-#[derive(Debug, Clone)]
-enum Matcher {
-    Expression(Regex),
-    /// An expression that cannot be compiled here: whom it would deny is denied, whom it would grant is not.
-    Unreadable,
-}
-
-impl Matcher {
-    fn applies(&self, file_name: &[u8], verdict: Verdict) -> bool {
-        match self {
-            Matcher::Expression(expression) => expression.is_match(file_name),
-            Matcher::Unreadable => verdict == Verdict::Denied,
-        }
-    }
-
-    fn expression(text: &str) -> Matcher {
-        RegexBuilder::new(text)
-            .unicode(false)
-            .size_limit(EXPRESSION_LIMIT)
-            .build()
-            .map_or(Matcher::Unreadable, Matcher::Expression)
-    }
-
-    fn wildcard(text: &str) -> Matcher {
-        let mut expression = String::from("(?s)^");
-        for character in text.chars() {
-            match character {
-                '*' => expression.push_str(".*"),
-                '?' => expression.push('.'),
-                '[' | ']' => expression.push(character),
-                other => expression.push_str(&regex::escape(other.encode_utf8(&mut [0; 4]))),
-            }
-        }
-        expression.push('$');
-        Matcher::expression(&expression)
-    }
-}
-
 /// A section that has been opened.
 enum Section {
     /// Its content counts as if it stood outside.
@@ -127,6 +97,7 @@ struct Reader {
     /// The Files section being read. They do not nest; an inner one would take the outer one's place.
     current: Option<(Matcher, Statements)>,
     open: Vec<(String, Section)>,
+    unreadable: Option<String>,
 }
 
 impl Reader {
@@ -136,6 +107,7 @@ impl Reader {
             files: Vec::new(),
             current: None,
             open: Vec::new(),
+            unreadable: None,
         }
     }
 
@@ -190,6 +162,9 @@ impl Reader {
                     [] => Matcher::Unreadable,
                 };
                 self.end_files();
+                if matches!(matcher, Matcher::Unreadable) {
+                    self.unreadable = Some(arguments.join(" "));
+                }
                 self.current = Some((matcher, Statements::default()));
                 Section::Files
             }
@@ -239,6 +214,7 @@ impl Reader {
         Rules {
             folder: self.folder.verdict(),
             files: self.files,
+            unreadable: self.unreadable,
         }
     }
 }
@@ -293,8 +269,6 @@ fn words(line: &str) -> Vec<String> {
     }
 }
 
-/// Bytes of one compiled expression.
-const EXPRESSION_LIMIT: usize = 1024 * 1024;
 /// Sections within one another; deeper ones are left alone.
 const DEPTH_LIMIT: usize = 64;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::descriptor_cache::{
     DescriptorCache, FileFound, Found, LookupError, Outcome, RootGeneration, Want,
 };
+use crate::request::head::Method;
 use crate::request::target::Target;
 use crate::request::tree_path::TreePath;
 use crate::site::access::Access;
@@ -122,7 +123,11 @@ impl Router {
             return Ok(Resource::Refused);
         }
         let Some(asked) = target.tree_path() else {
-            return self.unnamable(root, &target.path).await;
+            // Boxed: rare, and what every request's future has room for should be small.
+            return match Box::pin(self.script_of_unnamable(root, target)).await? {
+                Some(resource) => Ok(resource),
+                None => self.unnamable(root, &target.path).await,
+            };
         };
         let path = self.of_network(root, asked).await?;
         if path != asked && self.access.denies(path.as_bytes()) {
@@ -141,6 +146,45 @@ impl Router {
             return Ok(Resource::Refused);
         }
         self.file(root, place).await
+    }
+
+    /// The script that stands before the first segment with a separator, which is PATH_INFO to it:
+    /// `/index.php/wp-json/a%2Fb`.
+    async fn script_of_unnamable<'t>(
+        &self,
+        root: &Arc<RootGeneration>,
+        target: &'t Target<'t>,
+    ) -> Result<Option<Resource<'t>>, LookupError> {
+        if self.preset == Preset::Static {
+            return Ok(None);
+        }
+        // Read apart, since the decoded path no longer tells which of its slashes were escaped.
+        let Ok(before) = Target::parse(&Method::Get, before_separator(target.raw_path)) else {
+            return Ok(None);
+        };
+        let Some(asked) = before.tree_path() else {
+            return Ok(None);
+        };
+        let path = self.of_network(root, asked).await?;
+        if path != asked && self.access.denies(path.as_bytes()) {
+            return Ok(Some(Resource::Refused));
+        }
+        let place = Place {
+            path,
+            names_folder: false,
+        };
+        Ok(match self.script(root, &place).await? {
+            Some(Resource::Script(mut script)) => {
+                let bare = before.path.strip_suffix(b"/").unwrap_or(&before.path);
+                let rest = target.path.get(bare.len()..).unwrap_or_default();
+                script.path_info.extend_from_slice(rest);
+                Some(Resource::Script(script))
+            }
+            Some(Resource::FrontController) => Some(Resource::FrontController),
+            Some(Resource::Missing(outcome)) => Some(Resource::Missing(outcome)),
+            Some(_) => Some(Resource::Refused),
+            None => None,
+        })
     }
 
     /// A path that no file of the tree can have, since a segment of it holds a separator.
@@ -356,6 +400,20 @@ struct Place<'t> {
 
 /// The script that makes every page.
 pub const FRONT_CONTROLLER: &[u8] = b"index.php";
+
+/// The segments of a path, as sent, before the first one that holds a separator in any spelling.
+fn before_separator(raw: &[u8]) -> &[u8] {
+    let separator = memchr::memchr2_iter(b'%', b'\\', raw).find(|&at| {
+        let found = raw.get(at..).unwrap_or_default();
+        found.starts_with(b"\\")
+            || found.get(..3).is_some_and(|escape| {
+                escape.eq_ignore_ascii_case(b"%2f") || escape.eq_ignore_ascii_case(b"%5c")
+            })
+    });
+    let before = raw.get(..separator.unwrap_or(raw.len())).unwrap_or(raw);
+    let end = memchr::memrchr(b'/', before).map_or(0, |slash| slash + 1);
+    before.get(..end).unwrap_or_default()
+}
 
 fn joined(folder: TreePath<'_>, name: &[u8]) -> Vec<u8> {
     let separator: &[u8] = if folder.is_root() { b"" } else { b"/" };

@@ -26,6 +26,8 @@ pub struct StaticSite {
     root: Arc<DocumentRoot>,
     router: Router,
     head_rules: HeadRules,
+    /// Where links lead, for X-Sendfile.
+    link_targets: accel::TargetRoots,
     /// None: `htaccess: ignore`.
     directory_rules: Option<DirectoryRules>,
 }
@@ -43,6 +45,7 @@ impl StaticSite {
             root: cache.root(&settings.root, settings.links.clone())?,
             router: Router::new(settings, cache.clone())?,
             head_rules: HeadRules::new(settings)?,
+            link_targets: accel::TargetRoots::default(),
             directory_rules: (settings.htaccess == Htaccess::Deny)
                 .then(|| DirectoryRules::new(cache.clone())),
             settings: settings.clone(),
@@ -92,7 +95,14 @@ impl StaticSite {
         target: AccelTarget<'_>,
         kept: &[(Vec<u8>, Vec<u8>)],
     ) -> Answer {
-        let answer = match accel::locate(&self.cache, &self.settings, generation, target).await {
+        let located = accel::locate(
+            &self.cache,
+            &self.settings,
+            generation,
+            &self.link_targets,
+            target,
+        );
+        let answer = match located.await {
             Ok(file) => {
                 let path = TreePath::new(&file.path).unwrap_or(TreePath::ROOT);
                 let heads = self.heads(path, &file.found, request).await;

@@ -142,14 +142,16 @@ fn without_rotation(mut name: &[u8]) -> &[u8] {
 }
 
 /// The part of a path that belongs to the network when its first segment is a site's name (nginx's documented rules
-/// for networks in subdirectories): `site/wp-admin/x`, `site/wp-login.php`, `site/index.php/x`.
+/// for networks in subdirectories): `site/wp-admin/x`, `site/wp-login.php`, `site/index.php/x`, Bedrock's
+/// `site/wp/wp-admin/x`.
 #[must_use]
 pub fn without_site(path: &[u8]) -> Option<&[u8]> {
     let (site, rest) = split_site(path)?;
-    let folder = first_segment(rest);
-    let of_network = [&b"wp-content"[..], b"wp-admin", b"wp-includes"].contains(&folder);
-    let is_script = || segments(rest).any(|segment| segment.ends_with(b".php"));
-    (is_site_name(site) && (of_network || is_script())).then_some(rest)
+    let is_of_network = |segment: &[u8]| {
+        matches!(segment, b"wp-content" | b"wp-admin" | b"wp-includes")
+            || segment.ends_with(b".php")
+    };
+    (is_site_name(site) && segments(rest).any(is_of_network)).then_some(rest)
 }
 
 /// The file that `files/…` or `site/files/…` means in a network that began before WordPress 3.5.

@@ -176,6 +176,68 @@ fn what_php_says_of_the_content_stays() {
 }
 
 #[test]
+fn what_one_client_is_given_is_not_called_public() {
+    run(async {
+        let fixture = fixture();
+        let site = fixture.of(Preset::Wordpress);
+        let target = Redirect(b"/wp-content/themes/t/style.css");
+        for fields in [
+            &[][..],
+            &[("Range", "bytes=2-3")],
+            &[("Range", "bytes=0-0,4-5")],
+            &[("If-None-Match", "*")],
+        ] {
+            for kept in [&[][..], &[("Set-Cookie", "a=1"), ("Expires", "0")]] {
+                let answer = site.accel(target, "GET", fields, kept).await;
+                assert_eq!(field(&answer, "Cache-Control"), None, "{fields:?}");
+                assert_eq!(
+                    field(&answer, "Expires").is_some(),
+                    !kept.is_empty(),
+                    "{fields:?}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn a_file_may_be_named_where_a_link_leads() {
+    run(async {
+        let fixture = fixture();
+        let outside = fixture.root.parent().unwrap().join("storage");
+        std::fs::create_dir_all(outside.join("2024")).unwrap();
+        std::fs::create_dir_all(fixture.root.join("wp-content/uploads")).unwrap();
+        for (name, content) in [("2024/a.pdf", "paper"), ("a.php", "<?php"), (".env", "x")] {
+            std::fs::write(outside.join(name), content).unwrap();
+        }
+        std::os::unix::fs::symlink("/etc/passwd", outside.join("passwd.txt")).unwrap();
+        std::os::unix::fs::symlink(&outside, fixture.root.join("wp-content/uploads/far")).unwrap();
+        let site = fixture.of(Preset::Wordpress);
+        let named = |name: &str| outside.join(name).to_str().unwrap().to_owned();
+        for (name, expected) in [
+            ("2024/a.pdf", 200),
+            ("2024/missing.pdf", 404),
+            ("2024", 404),
+            ("a.php", 403),
+            (".env", 403),
+            ("passwd.txt", 403),
+            ("../site/wp-config.php", 404),
+        ] {
+            let path = named(name);
+            for _ in 0..2 {
+                assert_eq!(
+                    status(&site, SendFile(path.as_bytes())).await,
+                    expected,
+                    "{name}"
+                );
+            }
+        }
+        let beside = format!("{}x/a", outside.to_str().unwrap());
+        assert_eq!(status(&site, SendFile(beside.as_bytes())).await, 404);
+    });
+}
+
+#[test]
 fn ranges_and_preconditions_are_answered() {
     run(async {
         let fixture = fixture();

@@ -80,17 +80,18 @@ impl Statements {
             return;
         }
         for one in whom {
-            let all = one.eq_ignore_ascii_case("all");
-            match (name, all) {
-                ("allow", true) => self.allow_all = true,
-                ("allow", false) => self.allow_some = true,
-                (_, true) => self.deny_all = true,
-                (_, false) => self.deny_some = true,
+            match (name, Whom::parse(one)) {
+                ("allow", Whom::All) => self.allow_all = true,
+                ("allow", _) => self.allow_some = true,
+                (_, Whom::All) => self.deny_all = true,
+                (_, Whom::Variable) => self.deny_some = true,
+                // A list of unwanted clients, as hosters' panels write it into the root: nobody else is meant.
+                (_, Whom::Addresses) => {}
             }
         }
     }
 
-    /// Order, Allow and Deny. A denial of some counts for all unless all are allowed: nobody here can tell whom.
+    /// Order, Allow and Deny. A denial by a variable counts for all unless all are allowed: nobody here can tell whom.
     fn compat(&self) -> Verdict {
         let said = self.order.is_some()
             || self.allow_all
@@ -135,6 +136,39 @@ impl Order {
         }
     }
 }
+
+/// Whom an Allow or a Deny is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    All,
+    /// `env=…`: whoever the server's other directives say.
+    Variable,
+    /// Some addresses, networks or hosts.
+    Addresses,
+}
+
+impl Whom {
+    fn parse(word: &str) -> Whom {
+        if word.eq_ignore_ascii_case("all") {
+            return Whom::All;
+        }
+        if word
+            .get(..4)
+            .is_some_and(|start| start.eq_ignore_ascii_case("env="))
+        {
+            return Whom::Variable;
+        }
+        // `0.0.0.0/0`, `::/0`, `0.0.0.0/0.0.0.0`: no list of somebody has so wide a network.
+        match word.split_once('/').map(|(_, mask)| mask) {
+            Some(mask) if mask.parse().is_ok_and(|bits: u8| bits < WIDEST_NETWORK) => Whom::All,
+            Some(mask) if mask.starts_with("0.") => Whom::All,
+            _ => Whom::Addresses,
+        }
+    }
+}
+
+/// Bits of the prefix from which on a network is some addresses.
+const WIDEST_NETWORK: u8 = 8;
 
 /// What one Require says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

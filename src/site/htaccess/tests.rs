@@ -156,7 +156,12 @@ fn what_cannot_be_verified_denies() {
         "Require host example.org",
         "Require user admin",
         "Order deny,allow\nDeny from all\nAllow from 10.0.0.1",
-        "Deny from 10.0.0.1",
+        "Order allow,deny\nDeny from 10.0.0.1",
+        "Deny from env=bad",
+        "Deny from env=!good",
+        "Deny from 0.0.0.0/0",
+        "Deny from ::/0",
+        "Deny from 0.0.0.0/0.0.0.0",
         "Order allow,deny\nAllow from 10.0.0.1",
         "<RequireAll>\nRequire all granted\nRequire ip 10.0.0.1\n</RequireAll>",
         "<RequireAll>\nRequire not ip 10.0.0.1\n</RequireAll>",
@@ -178,6 +183,87 @@ fn a_list_of_unwanted_addresses_does_not_close_what_is_granted_to_all() {
     ] {
         assert_eq!(folder(text), Granted, "{text}");
     }
+}
+
+#[test]
+fn a_list_of_unwanted_addresses_alone_says_nothing_of_everybody_else() {
+    // As a hoster's panel writes it into the root.
+    check(
+        "<Files 403.shtml>\norder allow,deny\nallow from all\n</Files>\n\ndeny from 192.0.2.5\ndeny from 198.51.100.0/24 10. .example.org 2001:db8::/32",
+        &[("index.php", Unsaid), ("a.css", Unsaid)],
+    );
+    assert_eq!(
+        folder("Order deny,allow\nDeny from 192.0.2.5"),
+        Granted,
+        "an order is a word on everybody"
+    );
+    let outer = Rules::parse(b"Deny from all");
+    let inner = Rules::parse(b"Deny from 192.0.2.5");
+    assert_eq!(evaluate([&outer, &inner].into_iter(), b"a.css"), Denied);
+}
+
+#[test]
+fn an_expression_may_begin_with_what_must_not_follow() {
+    check(
+        "<FilesMatch \"^(?!index\\.php$).*\\.php$\">\nDeny from all\n</FilesMatch>",
+        &[
+            ("index.php", Unsaid),
+            ("a.php", Denied),
+            ("index.php.php", Denied),
+            ("a.css", Unsaid),
+        ],
+    );
+    check(
+        "<FilesMatch \"(?i)^(?!(?:a|[)]b)\\.css)(?=.*c)\">\nDeny from all\n</FilesMatch>",
+        &[
+            ("a.css", Unsaid),
+            (")B.CSS", Unsaid),
+            ("ab.css", Denied),
+            ("x.txt", Unsaid),
+        ],
+    );
+    for unreadable in ["^(?!a)b|c", "^(?!a", "^(?!a)?b", "^(?!a\\)", "^(?!(a)b"] {
+        check(
+            &format!("<FilesMatch \"{unreadable}\">\nDeny from all\n</FilesMatch>"),
+            &[("zzz", Denied)],
+        );
+    }
+}
+
+#[test]
+fn wildcards_escape_and_negate_as_fnmatch_does() {
+    check(
+        "<Files *\\.zip>\nDeny from all\n</Files>",
+        &[("a.zip", Denied), ("azip", Unsaid)],
+    );
+    check(
+        "<Files \"[!a]?[*].zip\">\nDeny from all\n</Files>",
+        &[
+            ("bx*.zip", Denied),
+            ("ax*.zip", Unsaid),
+            ("bxx.zip", Unsaid),
+        ],
+    );
+    check(
+        "<Files \"[0-9]*.log\">\nDeny from all\n</Files>",
+        &[("7.log", Denied), ("a.log", Unsaid), ("-.log", Unsaid)],
+    );
+    check(
+        "<Files \"[a.log\">\nDeny from all\n</Files>",
+        &[("x", Denied)],
+    );
+}
+
+#[test]
+fn folders_of_plugins_as_plugins_write_them() {
+    let backwpup = "<Files \"*\">\n<IfModule mod_access.c>\nDeny from all\n</IfModule>\n<IfModule !mod_access_compat>\n<IfModule mod_authz_host.c>\nDeny from all\n</IfModule>\n</IfModule>\n<IfModule mod_access_compat>\nDeny from all\n</IfModule>\n</Files>";
+    assert_eq!(folder(backwpup), Denied);
+    check(
+        "Options -Indexes\ndeny from all\n<FilesMatch '\\.(jpg|jpeg|png|gif|mp3|ogg)$'>\n    Order Allow,Deny\n    Allow from all\n</FilesMatch>",
+        &[("a.jpg", Granted), ("a.zip", Denied)],
+    );
+    let gravity_forms = "<Files *>\nSetHandler none\nOptions -ExecCGI\nRemoveHandler .cgi .php\n</Files>\n<IfModule headers_module>\nHeader set X-Robots-Tag \"noindex\"\n</IfModule>";
+    assert_eq!(folder(gravity_forms), Unsaid);
 }
 
 #[test]
@@ -211,8 +297,13 @@ fn inner_folders_override_outer_ones_but_not_their_files_sections() {
 #[test]
 fn an_expression_that_cannot_be_compiled_denies_and_never_grants() {
     check(
-        "<FilesMatch \"^(?!index)\">\nDeny from all\n</FilesMatch>",
+        "<FilesMatch \"^((?!index).)*$\">\nDeny from all\n</FilesMatch>",
         &[("a", Denied), ("index.php", Denied)],
+    );
+    assert_eq!(
+        Rules::parse(b"<FilesMatch \"(?<!index)\\.php$\">\nDeny from all\n</FilesMatch>")
+            .unreadable(),
+        Some("(?<!index)\\.php$")
     );
     check(
         "Deny from all\n<FilesMatch \"(\">\nAllow from all\n</FilesMatch>",

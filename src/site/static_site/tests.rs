@@ -227,6 +227,57 @@ fn head_has_the_head_of_get_and_no_content() {
 }
 
 #[test]
+fn an_escaped_separator_behind_a_script_is_path_info() {
+    run(async {
+        let fixture = Fixture::wordpress();
+        let table = [
+            ("/index.php/wp-json/a%2Fb", "php /index.php + /wp-json/a/b"),
+            ("/a/../index.php/x/a%5Cb/", "php /index.php + /x/a\\b/"),
+            (
+                "/wp-content/plugins/p/p.php/%2f",
+                "php /wp-content/plugins/p/p.php + //",
+            ),
+            ("/index.php%2Fa", "php /index.php"),
+            ("/wp-content/plugins/p%2Fp.php", "403"),
+            ("/wp-content/uploads/evil.php/a%2Fb", "403"),
+            ("/wp-config.php/a%2Fb", "403"),
+            ("/missing.php/a%2Fb", "404"),
+            ("/wp-content/uploads/evil.jpg/x.php/a%2Fb", "403"),
+            ("/style.css/a%2Fb", "php /index.php"),
+        ];
+        check(&fixture.of(Preset::Wordpress), &table).await;
+        let mut network = fixture.settings(Preset::Wordpress);
+        network.multisite = Multisite::Subdirectory;
+        check(
+            &fixture.site(&network),
+            &[("/shop/index.php/a%2Fb", "php /index.php + /a/b")],
+        )
+        .await;
+    });
+}
+
+#[test]
+fn a_page_about_a_file_that_nobody_gets_is_a_page() {
+    run(async {
+        let fixture = Fixture::wordpress();
+        let site = fixture.of(Preset::Wordpress);
+        check(
+            &site,
+            &[
+                ("/wp-config-explained/", "php /index.php"),
+                ("/wp-config-explained", "403"),
+                ("/sitemap.xml.gz", "php /index.php"),
+                ("/wp-config.php/", "403"),
+                ("/wp-config-sample.php/", "403"),
+                ("/backup.zip/", "403"),
+                ("/wp-content/debug.log/", "php /index.php"),
+            ],
+        )
+        .await;
+    });
+}
+
+#[test]
 fn the_php_preset() {
     run(async {
         let fixture = Fixture::wordpress();
@@ -244,7 +295,8 @@ fn the_php_preset() {
                 ),
                 ("/index.php/a/b", "php /index.php + /a/b"),
                 ("/style.css", "200 root style"),
-                ("/missing.css", "404"),
+                ("/users.json", "php /index.php"),
+                ("/thumbnail/1.jpg", "php /index.php"),
                 ("/missing.php", "404"),
                 ("/shout.PHP", "403"),
                 ("/lib.inc", "403"),
@@ -399,6 +451,9 @@ fn a_network_in_subdirectories() {
             &[
                 ("/shop/wp-content/themes/t/style.css", "200 0123456789"),
                 ("/shop/wp-includes/js/a.js", "200 js"),
+                ("/shop/wp-content/uploads/a+b.css", "200 plus"),
+                ("/shop/index.php/a/b", "php /index.php + /a/b"),
+                ("/shop/wp-content/uploads/evil.php/x", "403"),
                 ("/shop/wp-admin", "301 /shop/wp-admin/"),
                 ("/shop/wp-admin/", "php /wp-admin/index.php"),
                 ("/shop/wp-login.php", "php /wp-login.php"),

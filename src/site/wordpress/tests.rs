@@ -110,6 +110,10 @@ fn names_that_are_never_given_away() {
             "a/wp-config.txt",
             "wp-config.php/",
             "wp-config.php/x.css",
+            "wp-content/debug.log.1",
+            "wp-content/debug.log.2.gz",
+            "error_log.1",
+            "a.bak.3",
             "wp-content/error_log",
             "php.ini",
             "nginx.conf",
@@ -133,6 +137,11 @@ fn names_that_are_never_given_away() {
         &[
             "wp-content/plugins/wp-config-editor/style.css",
             "a/mysql.css",
+            "wp-config-explained/",
+            "jquery.3.7.1",
+            "style.css.gz",
+            ".1",
+            "1.2.3",
             "log",
             "composer",
             "packages.js",
@@ -152,12 +161,16 @@ fn what_the_root_alone_hides() {
             "license.txt",
             "backup.zip",
             "site.tar.gz",
+            "export.xml.gz",
+            "sitemap.zip",
             "a.7z",
             "a.wpress",
         ],
         &[
             "wp-content/uploads/a.zip",
             "docs/readme.html",
+            "sitemap.xml.gz",
+            "post-sitemap1.xml.gz",
             "index.html",
             "licenses.txt",
             "",
@@ -201,6 +214,11 @@ fn paths_of_sites_in_subdirectories() {
         without_site(b"site/wp-login.php"),
         Some(&b"wp-login.php"[..])
     );
+    assert_eq!(
+        without_site(b"site/wp/wp-admin/css/a.css"),
+        Some(&b"wp/wp-admin/css/a.css"[..])
+    );
+    assert_eq!(without_site(b"site/index.php/a"), Some(&b"index.php/a"[..]));
     assert_eq!(without_site(b"si.te/wp-login.php"), None);
     assert_eq!(without_site(b"wp-login.php"), None);
     assert_eq!(without_site(b"site/2024/hello"), None);
