@@ -17,7 +17,7 @@
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
 //! - [`settings`] YAML to each room's own settings;
-//! - [`lifecycle`] and [`server`] start, reload, drain;
+//! - [`lifecycle`], [`signals`] and [`server`] start, reload, drain;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
 
 #![cfg_attr(
@@ -41,5 +41,6 @@ pub mod php_socket;
 pub mod request;
 pub mod server;
 pub mod settings;
+pub mod signals;
 pub mod site;
 pub mod snapshot;

@@ -56,13 +56,20 @@ impl Lifecycle {
         }
     }
 
-    /// Counts a connection in, unless there are `most` already.
-    pub fn admit(&self, most: usize) -> Option<ConnectionGuard> {
-        if self.0.connections.fetch_add(1, Ordering::Relaxed) >= most {
-            self.0.connections.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
-        Some(ConnectionGuard(self.clone()))
+    /// Makes room for a connection that was just accepted, unless there are `most` already.
+    pub fn expect(&self, most: usize) -> bool {
+        let made = self
+            .0
+            .connections
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+                (now < most).then_some(now + 1)
+            });
+        made.is_ok()
+    }
+
+    /// Takes over the room that [`expect`](Self::expect) made; it is given back when the guard is dropped.
+    pub fn admit(&self) -> ConnectionGuard {
+        ConnectionGuard(self.clone())
     }
 
     /// Connections open now.
@@ -141,6 +148,8 @@ impl DrainSignal {
     }
 }
 
+/// How long a head that is coming in when the order comes may take to be complete.
+pub const HEAD_GRACE: Duration = Duration::from_secs(2);
 /// How long an idle connection may still bring a request that was on its way when the order came.
 pub const IDLE_GRACE: Duration = Duration::from_millis(250);
 
@@ -151,7 +160,8 @@ mod tests {
     #[tokio::test]
     async fn draining_ends_with_the_last_connection() {
         let lifecycle = Lifecycle::default();
-        let guard = lifecycle.admit(10).expect("the first connection");
+        assert!(lifecycle.expect(10));
+        let guard = lifecycle.admit();
         let drained = tokio::spawn({
             let lifecycle = lifecycle.clone();
             async move { lifecycle.drain(Duration::from_secs(60)).await }
@@ -169,17 +179,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn draining_does_not_wait_for_ever() {
         let lifecycle = Lifecycle::default();
-        let _guard = lifecycle.admit(10).expect("the first connection");
+        assert!(lifecycle.expect(10));
+        let _guard = lifecycle.admit();
         assert_eq!(lifecycle.drain(Duration::from_secs(5)).await, 1);
     }
 
     #[test]
-    fn no_more_connections_than_admitted() {
+    fn no_more_connections_than_allowed() {
         let lifecycle = Lifecycle::default();
-        let first = lifecycle.admit(1);
-        assert!(first.is_some());
-        assert!(lifecycle.admit(1).is_none());
+        assert!(lifecycle.expect(1));
+        let first = lifecycle.admit();
+        assert!(!lifecycle.expect(1));
         drop(first);
-        assert!(lifecycle.admit(1).is_some());
+        assert!(lifecycle.expect(1));
     }
 }

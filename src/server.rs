@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use pingora_core::apps::HttpServerOptions;
-use pingora_core::listeners::ListenerConfig;
+use pingora_core::listeners::{ConnectionFilter, ListenerConfig};
 use pingora_core::protocols::l4::stream::L4BufferSettings;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{
@@ -19,7 +19,7 @@ use pingora_core::server::{
 use pingora_core::services::Service;
 use pingora_proxy::ProxyServiceBuilder;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::clock::Clock;
 use crate::descriptor_cache::budget::DescriptorBudget;
@@ -27,6 +27,7 @@ use crate::edge::lane;
 use crate::edge::proxy::{Door, Proxy};
 use crate::fastcgi::session::Responder;
 use crate::settings::{self, Settings};
+use crate::signals::{self, Order};
 use crate::snapshot::{LoadError, State};
 
 /// Why the server has not started.
@@ -48,6 +49,9 @@ pub enum StartError {
         /// What the kernel says.
         source: io::Error,
     },
+    /// Signals cannot be heard.
+    #[error("cannot hear signals: {0}")]
+    Signals(#[source] io::Error),
     /// The settings cannot be put in force.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -67,6 +71,7 @@ fn listen_hint(error: &io::Error) -> &'static str {
 /// # Errors
 /// It could not start; nothing listens then.
 pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> {
+    let orders = signals::hear().map_err(StartError::Signals)?;
     let descriptors = raise_descriptor_limit();
     let listeners = bind(&settings)?;
     give_up_privileges(&settings)?;
@@ -96,6 +101,7 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
             state: state.clone(),
             file,
             cached_descriptors: budget.cached,
+            orders: Mutex::new(Some(orders)),
         }),
     });
     finish(&state);
@@ -228,6 +234,7 @@ fn listening(
         .custom(Responder, Arc::new(on_connection))
         .server_options(options)
         .build();
+    service.set_connection_filter(Arc::new(MostConnections(state.clone())));
     for address in addresses {
         service.add_listener(
             ListenerConfig::tcp(address.clone()).l4_buffer(L4BufferSettings::unbuffered()),
@@ -263,6 +270,23 @@ impl<S: Service> Service for Listening<S> {
     }
 }
 
+/// Refuses connections beyond the limit where they are accepted, before anything is made for them: so accepting never
+/// runs out of descriptors, which Pingora would answer by sleeping.
+struct MostConnections(Arc<State>);
+
+impl std::fmt::Debug for MostConnections {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MostConnections")
+    }
+}
+
+#[async_trait]
+impl ConnectionFilter for MostConnections {
+    async fn should_accept(&self, _: Option<&SocketAddr>) -> bool {
+        self.0.lifecycle.expect(self.0.most_connections())
+    }
+}
+
 /// Once a second, off the workers as it may touch slow disks: inactive entries go, roots are looked at again. A call that
 /// hangs on its disk is waited for by nobody, the process' end included: the next ones pass by it.
 async fn keep_time(state: Arc<State>) {
@@ -284,27 +308,23 @@ struct Signals {
     state: Arc<State>,
     file: Option<PathBuf>,
     cached_descriptors: usize,
+    orders: Mutex<Option<UnboundedReceiver<Order>>>,
 }
 
 #[async_trait]
 impl ShutdownSignalWatch for Signals {
-    /// Reloads on SIGHUP, opens the access log again on SIGUSR1; returns when everything in flight has ended after SIGTERM or SIGINT, or at the second of them.
+    /// Obeys orders; returns when everything in flight has ended after the order to stop, or at the second one.
     async fn recv(&self) -> ShutdownSignal {
-        let (Ok(mut hangup), Ok(mut rotated), Ok(mut terminate), Ok(mut interrupt)) = (
-            signal(SignalKind::hangup()),
-            signal(SignalKind::user_defined1()),
-            signal(SignalKind::terminate()),
-            signal(SignalKind::interrupt()),
-        ) else {
-            tracing::error!("signals cannot be heard");
+        let taken = self.orders.lock().take();
+        let Some(mut orders) = taken else {
             return ShutdownSignal::FastShutdown;
         };
         tokio::spawn(keep_time(self.state.clone()));
         loop {
-            tokio::select! {
-                _ = hangup.recv() => self.reload().await,
-                _ = rotated.recv() => self.state.snapshot.load().access_log.reopen(),
-                () = either(&mut terminate, &mut interrupt) => break,
+            match orders.recv().await {
+                Some(Order::Reload) => self.reload().await,
+                Some(Order::Reopen) => self.state.snapshot.load().access_log.reopen(),
+                Some(Order::Stop) | None => break,
             }
         }
         let patience = self.state.snapshot.load().limits.drain;
@@ -315,7 +335,7 @@ impl ShutdownSignalWatch for Signals {
                     tracing::warn!(connections = left, "stopped with requests still under way");
                 }
             }
-            () = either(&mut terminate, &mut interrupt) => {
+            () = next_stop(&mut orders) => {
                 tracing::warn!("stopped at once by a second signal");
             }
         }
@@ -360,11 +380,12 @@ fn say_what_needs_a_restart(before: &Settings, after: &Settings) {
     }
 }
 
-async fn either(one: &mut Signal, other: &mut Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
-    }
+async fn next_stop(orders: &mut UnboundedReceiver<Order>) {
+    while orders
+        .recv()
+        .await
+        .is_some_and(|order| order != Order::Stop)
+    {}
 }
 
 /// The last words: what the cache has done, and every access log line out.

@@ -25,8 +25,8 @@ pub enum WriteError {
     File(#[source] io::Error),
 }
 
-/// Writes `answer`, with the date of `seconds` (Unix time). Each write may make no progress for `patience` at most.
-/// Returns the content's bytes.
+/// Writes `answer`, with the date of `seconds` (Unix time). Each write may make no progress for `patience` at most. The
+/// content's bytes are added to `written` as they leave.
 ///
 /// # Errors
 /// See [`WriteError`].
@@ -36,71 +36,76 @@ pub async fn write_answer(
     seconds: i64,
     persistence: Persistence,
     patience: Duration,
-) -> Result<u64, WriteError> {
+    written: &mut u64,
+) -> Result<(), WriteError> {
     let end = head_end(seconds, persistence);
-    let mut head = [answer.head.clone(), end];
-    let mut written = 0;
+    let mut sender = Sender {
+        stream,
+        head: [answer.head.clone(), end],
+        patience,
+        written,
+    };
     match &answer.body {
         Body::Empty => {}
-        Body::Memory(bytes) => written += send(stream, &mut head, bytes, patience).await?,
-        Body::File(span) => written += send_file(stream, &mut head, span, patience).await?,
+        Body::Memory(bytes) => sender.send(bytes).await?,
+        Body::File(span) => sender.send_file(span).await?,
         Body::Parts(parts) => {
             for part in parts {
-                written += match part {
-                    Part::Memory(bytes) => send(stream, &mut head, bytes, patience).await?,
-                    Part::File(span) => send_file(stream, &mut head, span, patience).await?,
-                };
+                match part {
+                    Part::Memory(bytes) => sender.send(bytes).await?,
+                    Part::File(span) => sender.send_file(span).await?,
+                }
             }
         }
     }
-    if head.iter().any(|part| !part.is_empty()) {
-        send(stream, &mut head, &[], patience).await?;
+    if sender.head.iter().any(|part| !part.is_empty()) {
+        sender.send(&[]).await?;
     }
-    Ok(written)
+    Ok(())
 }
 
-async fn send_file(
-    stream: &mut Stream,
-    head: &mut [Bytes; 2],
-    span: &FileSpan,
+struct Sender<'a> {
+    stream: &'a mut Stream,
+    /// What is left of the head; it leaves with the first bytes of the content.
+    head: [Bytes; 2],
     patience: Duration,
-) -> Result<u64, WriteError> {
-    let mut sent = 0;
-    while sent < span.length {
-        let want =
-            usize::try_from(span.length - sent).map_or(FILE_CHUNK, |left| left.min(FILE_CHUNK));
-        let chunk = span
-            .file
-            .read_at(span.first + sent, want)
-            .await
-            .map_err(WriteError::File)?;
-        if chunk.len() < want {
-            // The head has promised more than there is: nothing is padded, the client sees the cut.
-            return Err(WriteError::File(io::ErrorKind::UnexpectedEof.into()));
+    written: &'a mut u64,
+}
+
+impl Sender<'_> {
+    async fn send_file(&mut self, span: &FileSpan) -> Result<(), WriteError> {
+        let mut sent = 0;
+        while sent < span.length {
+            let want =
+                usize::try_from(span.length - sent).map_or(FILE_CHUNK, |left| left.min(FILE_CHUNK));
+            let chunk = span
+                .file
+                .read_at(span.first + sent, want)
+                .await
+                .map_err(WriteError::File)?;
+            if chunk.len() < want {
+                // The head has promised more than there is: nothing is padded, the client sees the cut.
+                return Err(WriteError::File(io::ErrorKind::UnexpectedEof.into()));
+            }
+            self.send(&chunk).await?;
+            sent += want as u64;
         }
-        sent += send(stream, head, &chunk, patience).await?;
+        Ok(())
     }
-    Ok(sent)
-}
 
-/// Sends what is left of the head, then `body`; the head is empty afterwards.
-async fn send(
-    stream: &mut Stream,
-    head: &mut [Bytes; 2],
-    body: &[u8],
-    patience: Duration,
-) -> Result<u64, WriteError> {
-    let mut sending = Sending {
-        stream,
-        head,
-        body,
-        patience,
-        stalled: None,
-    };
-    std::future::poll_fn(|cx| sending.poll(cx))
-        .await
-        .map_err(WriteError::Client)?;
-    Ok(body.len() as u64)
+    /// Sends what is left of the head, then `body`.
+    async fn send(&mut self, body: &[u8]) -> Result<(), WriteError> {
+        let mut sending = Sending {
+            stream: self.stream,
+            head: &mut self.head,
+            body,
+            patience: self.patience,
+            stalled: None,
+        };
+        let result = std::future::poll_fn(|cx| sending.poll(cx)).await;
+        *self.written += (body.len() - sending.body.len()) as u64;
+        result.map_err(WriteError::Client)
+    }
 }
 
 struct Sending<'a> {

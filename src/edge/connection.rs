@@ -13,6 +13,7 @@ use tokio_util::io::poll_read_buf;
 
 use crate::clock::{Clock, Tick};
 use crate::edge::deadline::Deadline;
+use crate::edge::socket;
 use crate::lifecycle::{DrainSignal, Lifecycle};
 
 /// What came of waiting for bytes.
@@ -60,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// Waits for more bytes until `deadline`. With nothing of a request read yet it also waits for the order to stop.
+    /// Waits for more bytes until `deadline`, or for the order to stop, which is told once.
     pub async fn fill(&mut self, deadline: Tick, most: usize) -> Filled {
         std::future::poll_fn(|cx| self.poll_fill(cx, deadline, most)).await
     }
@@ -80,12 +81,11 @@ impl Connection {
             Poll::Ready(Err(_)) => return Poll::Ready(Filled::Broken),
             Poll::Pending => {}
         }
-        let idle = self.incoming.is_empty();
-        if idle {
+        if self.incoming.is_empty() {
             give_back(std::mem::take(&mut self.incoming));
-            if self.waiting.drain.poll_ordered(cx) {
-                return Poll::Ready(Filled::Draining);
-            }
+        }
+        if self.waiting.drain.poll_ordered(cx) {
+            return Poll::Ready(Filled::Draining);
         }
         if self
             .waiting
@@ -97,14 +97,21 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Waits once more after the order to stop, for a request that was on its way.
-    pub async fn wait_draining(&mut self, deadline: Tick, most: usize) -> Filled {
+    /// Waits for more bytes until `deadline`, whether the server is being stopped or not.
+    pub async fn fill_through(&mut self, deadline: Tick, most: usize) -> Filled {
         self.waiting.drain.heard();
         self.fill(deadline, most).await
     }
 
-    /// Reads and drops `length` bytes; false when they did not come by `deadline`.
-    pub async fn skip(&mut self, mut length: u64, deadline: Tick) -> bool {
+    /// Whether a request has begun: empty lines before it do not count (RFC 9112 §2.2), and only a few are let by.
+    pub fn has_begun(&self) -> bool {
+        self.incoming
+            .iter()
+            .any(|byte| !matches!(byte, b'\r' | b'\n'))
+    }
+
+    /// Reads and drops `length` bytes; false when none came for `silence`.
+    pub async fn skip(&mut self, mut length: u64, silence: Duration) -> bool {
         loop {
             let here = usize::try_from(length)
                 .map_or(self.incoming.len(), |left| left.min(self.incoming.len()));
@@ -113,7 +120,8 @@ impl Connection {
             if length == 0 {
                 return true;
             }
-            if !matches!(self.fill(deadline, READ_SIZE).await, Filled::Bytes) {
+            let deadline = self.waiting.clock.now().plus(silence);
+            if !matches!(self.fill_through(deadline, READ_SIZE).await, Filled::Bytes) {
                 return false;
             }
         }
@@ -143,11 +151,16 @@ impl Connection {
         loop {
             self.incoming.clear();
             let silence = self.waiting.clock.now().plus(LINGER_SILENCE);
-            match self.fill(end.min(silence), READ_SIZE).await {
+            match self.fill_through(end.min(silence), READ_SIZE).await {
                 Filled::Bytes => {}
                 _ => return,
             }
         }
+    }
+
+    /// Ends the connection by a reset, so that an answer that was cut does not look complete.
+    pub fn cut(self) {
+        socket::reset_at_close(&self.stream);
     }
 }
 

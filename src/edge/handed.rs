@@ -43,6 +43,8 @@ pub struct Handed {
     pub log: Option<LogEntry>,
     /// Set when a failure was answered here, whole, so that the connection may go on.
     pub answered_here: Arc<AtomicBool>,
+    /// Set when an answer failed after its head had left: the connection must not end as if it were whole.
+    pub cut: Arc<AtomicBool>,
 }
 
 impl Handed {
@@ -61,19 +63,29 @@ pub enum Inward {
     Origin,
 }
 
-/// The head that Pingora reads. Its parser takes most targets as they are; one in absolute form, or with raw bytes above
-/// ASCII, is written in the form that every parser agrees on. What PHP sees is [`Handed::target`], unchanged.
-pub fn lent_head(head: &RequestHead<'_, '_>, raw: &[u8], target: &Target<'_>) -> Bytes {
-    let plain = target.authority.is_none()
-        && head.target.is_ascii()
-        && raw.starts_with(head.method.as_str().as_bytes());
-    if plain {
-        return Bytes::copy_from_slice(raw);
-    }
-    let mut lent = Vec::with_capacity(raw.len() + 64);
+/// The head that Pingora reads of a request for PHP: with a target that it takes, whatever the client's is. What PHP sees
+/// is [`Handed::target`], unchanged.
+pub fn head_for_php(head: &RequestHead<'_, '_>, raw: &[u8]) -> Bytes {
+    let begun = raw.trim_ascii_start();
+    let line_end = memchr::memchr(b'\r', begun).unwrap_or(begun.len());
+    let fields = begun.get(line_end..).unwrap_or_default();
+    let method = head.method.as_str().as_bytes();
+    let version = head.version.as_str().as_bytes();
+    [method, b" / ", version, fields].concat().into()
+}
+
+/// The head that Pingora reads of a request for an origin: in origin form (RFC 9112 §3.2.2), with what Pingora would refuse
+/// of the target escaped. `None` when the target is longer than Pingora takes.
+pub fn head_for_origin(head: &RequestHead<'_, '_>, target: &Target<'_>) -> Option<Bytes> {
+    let origin_form = target.origin_form();
+    let mut lent = Vec::with_capacity(origin_form.len() + 256);
     lent.extend_from_slice(head.method.as_str().as_bytes());
     lent.push(b' ');
-    push_ascii(&mut lent, &target.origin_form());
+    let begin = lent.len();
+    push_escaped(&mut lent, &origin_form);
+    if lent.len() - begin > LONGEST_TARGET {
+        return None;
+    }
     lent.push(b' ');
     lent.extend_from_slice(head.version.as_str().as_bytes());
     lent.extend_from_slice(b"\r\n");
@@ -88,13 +100,13 @@ pub fn lent_head(head: &RequestHead<'_, '_>, raw: &[u8], target: &Target<'_>) ->
         lent.extend_from_slice(b"\r\n");
     }
     lent.extend_from_slice(b"\r\n");
-    lent.into()
+    Some(lent.into())
 }
 
-fn push_ascii(out: &mut Vec<u8>, bytes: &[u8]) {
+fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     const HEX: [u8; 16] = *b"0123456789ABCDEF";
     for &byte in bytes {
-        if byte.is_ascii() {
+        if byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'`') {
             out.push(byte);
         } else {
             let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or(b'0');
@@ -102,3 +114,6 @@ fn push_ascii(out: &mut Vec<u8>, bytes: &[u8]) {
         }
     }
 }
+
+/// The `http` crate's bound is 65,534 bytes.
+const LONGEST_TARGET: usize = 65_000;

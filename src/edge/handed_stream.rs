@@ -25,6 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
+use crate::edge::socket;
 use crate::request::chunked::{ChunkError, ChunkedFraming};
 use crate::request::head::Framing;
 
@@ -43,6 +44,8 @@ pub struct Carried {
     patience: Duration,
     /// Made at the first stall only: a client that keeps up costs no timer.
     stalled: Option<Pin<Box<Sleep>>>,
+    /// When the socket is asked for a reset next.
+    next_look: Option<Pin<Box<Sleep>>>,
 }
 
 impl Carried {
@@ -57,6 +60,7 @@ impl Carried {
             outgoing: BytesMut::new(),
             patience,
             stalled: None,
+            next_look: None,
         }
     }
 
@@ -73,6 +77,20 @@ impl Carried {
             ready!(self.poll_send(cx, &[]))?;
         }
         Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    /// Waits for a reset where reading would not tell of it: asks the socket now and then.
+    fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let next_look = self
+                .next_look
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
+            ready!(next_look.as_mut().poll(cx));
+            self.next_look = None;
+            if let Some(error) = socket::pending_error(&self.stream) {
+                return Poll::Ready(Err(error));
+            }
+        }
     }
 
     /// One write of what was gathered and of `slices`. Returns how many bytes of `slices` went out, perhaps none.
@@ -225,14 +243,11 @@ impl HandedStream {
         let on_end = self.on_end;
         let carried = self.carried_mut();
         loop {
-            if carried.ended {
-                return match on_end {
-                    OnEnd::Abort => Poll::Ready(Ok(())),
-                    OnEnd::Answer => Poll::Pending,
-                };
+            if carried.ended && on_end == OnEnd::Abort {
+                return Poll::Ready(Ok(()));
             }
-            if carried.incoming.len() >= EARLY_LIMIT {
-                return Poll::Pending;
+            if carried.ended || carried.incoming.len() >= EARLY_LIMIT {
+                return carried.poll_reset(cx);
             }
             let room = EARLY_LIMIT - carried.incoming.len();
             if ready!(read_more(carried, cx, room.min(READ_SIZE)))? == 0 {
@@ -385,6 +400,7 @@ const READ_SIZE: usize = 8 * 1024;
 /// Head and a short body leave in one write.
 const WRITE_BUFFER: usize = 4 * 1024;
 const MAX_SLICES: usize = 8;
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests;

@@ -22,12 +22,13 @@ use crate::clock::Tick;
 use crate::edge::answer_writer::{WriteError, write_answer};
 use crate::edge::connection::{Connection, Filled};
 use crate::edge::date::Persistence;
-use crate::edge::handed::{Handed, Inward, lent_head};
+use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
+use crate::edge::limits::Limits;
 use crate::edge::log_entry::{LogEntry, Outcome};
 use crate::edge::proxy::Door;
 use crate::fastcgi::ClientAbort;
-use crate::lifecycle::IDLE_GRACE;
+use crate::lifecycle::{HEAD_GRACE, IDLE_GRACE};
 use crate::request::client::{Client, identify};
 use crate::request::head::{
     Framing, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
@@ -38,9 +39,7 @@ use crate::snapshot::{Snapshot, State};
 
 /// Serves one connection until it ends.
 pub async fn serve(state: Arc<State>, door: Arc<Door>, stream: Stream, stop: ShutdownWatch) {
-    let Some(_counted) = state.lifecycle.admit(state.most_connections()) else {
-        return;
-    };
+    let _counted = state.lifecycle.admit();
     let mut lane = Lane {
         peer: peer_address(&stream),
         requests: 0,
@@ -50,6 +49,31 @@ pub async fn serve(state: Arc<State>, door: Arc<Door>, stream: Stream, stop: Shu
     };
     let connection = Connection::new(stream, lane.state.clock.clone(), &lane.state.lifecycle);
     lane.run(connection).await;
+}
+
+/// What is waited for between two answers, and since when.
+#[derive(Clone, Copy)]
+enum Wait {
+    /// A head, that has begun or that a new connection owes.
+    ForHead(Tick),
+    /// Whether there is a next request at all.
+    Idle(Tick),
+}
+
+impl Wait {
+    fn head_begins(self, now: Tick) -> Wait {
+        match self {
+            Wait::ForHead(_) => self,
+            Wait::Idle(_) => Wait::ForHead(now),
+        }
+    }
+
+    fn deadline(self, limits: &Limits) -> Tick {
+        match self {
+            Wait::ForHead(since) => since.plus(limits.request_head),
+            Wait::Idle(since) => since.plus(limits.keep_alive),
+        }
+    }
 }
 
 struct Lane {
@@ -106,7 +130,7 @@ struct Lent {
 
 impl Lane {
     async fn run(&mut self, mut connection: Connection) {
-        let mut head_began = Some(self.state.clock.now());
+        let mut wait = Wait::ForHead(self.state.clock.now());
         let mut scan = HeadScan::default();
         loop {
             let snapshot = self.state.snapshot.load();
@@ -119,15 +143,11 @@ impl Lane {
             };
             match turn {
                 Turn::Incomplete => {
-                    if head_began.is_none() && has_begun(&connection.incoming) {
-                        head_began = Some(self.state.clock.now());
+                    if connection.has_begun() {
+                        wait = wait.head_begins(self.state.clock.now());
                     }
-                    let limits = &snapshot.limits;
-                    let deadline = match head_began {
-                        Some(began) => began.plus(limits.request_head),
-                        None => self.state.clock.now().plus(limits.keep_alive),
-                    };
-                    let most = limits.head_size;
+                    let deadline = wait.deadline(&snapshot.limits);
+                    let most = snapshot.limits.head_size;
                     drop(snapshot);
                     if !self.fill(&mut connection, deadline, most).await {
                         return connection.close(false).await;
@@ -135,21 +155,21 @@ impl Lane {
                 }
                 Turn::Answer(answered) => {
                     drop(snapshot);
-                    head_began = None;
                     self.requests += 1;
                     let Some(still_open) = self.answer(connection, answered).await else {
                         return;
                     };
                     connection = still_open;
+                    wait = Wait::Idle(self.state.clock.now());
                 }
                 Turn::Lend(lent) => {
                     drop(snapshot);
-                    head_began = None;
                     self.requests += 1;
                     let Some(still_open) = self.lend(connection, *lent).await else {
                         return;
                     };
                     connection = still_open;
+                    wait = Wait::Idle(self.state.clock.now());
                 }
             }
         }
@@ -161,15 +181,16 @@ impl Lane {
             Filled::Bytes => true,
             Filled::Draining => {
                 // A request may be on its way already: it is served, and told that it was the last.
-                let deadline = self.state.clock.now().plus(IDLE_GRACE).min(deadline);
-                matches!(
-                    connection.wait_draining(deadline, most).await,
-                    Filled::Bytes
-                )
+                let grace = match connection.has_begun() {
+                    true => HEAD_GRACE,
+                    false => IDLE_GRACE,
+                };
+                let deadline = self.state.clock.now().plus(grace).min(deadline);
+                matches!(connection.fill_through(deadline, most).await, Filled::Bytes)
             }
-            Filled::TimedOut if has_begun(&connection.incoming) => {
+            Filled::TimedOut if connection.has_begun() => {
                 let snapshot = self.state.snapshot.load_full();
-                let answered = self.refused(&snapshot, 408);
+                let answered = self.refused(&snapshot, 408, &connection.incoming);
                 let _ = self.write(connection, &snapshot, &answered).await;
                 false
             }
@@ -198,7 +219,7 @@ impl Lane {
         let (head, length) = match parse_resumed(scan, buffer, &mut fields, limits) {
             Ok(Parsed::Incomplete) => return Turn::Incomplete,
             Ok(Parsed::Complete { head, length }) => (head, length),
-            Err(error) => return Turn::Answer(self.refused(snapshot, error.status())),
+            Err(error) => return Turn::Answer(self.refused(snapshot, error.status(), buffer)),
         };
         let mut seen = Seen {
             lane: self,
@@ -235,10 +256,17 @@ impl Lane {
         if matches!(head.framing, Framing::Length(body) if body > most) {
             return seen.refuse(413);
         }
+        let lent_head = match inward {
+            Inward::Php(_) => head_for_php(&head, buffer.get(..length).unwrap_or_default()),
+            Inward::Origin => match head_for_origin(&head, &target) {
+                Some(lent_head) => lent_head,
+                None => return seen.refuse(414),
+            },
+        };
         let client = seen.client();
         Turn::Lend(Box::new(Lent {
             head: length,
-            lent_head: lent_head(&head, buffer.get(..length).unwrap_or_default(), &target),
+            lent_head,
             framing: head.framing,
             on_end: match &site.settings().backend {
                 Backend::Php(php) if php.client_abort == ClientAbort::Close => OnEnd::Abort,
@@ -259,18 +287,23 @@ impl Lane {
                 expect_continue: head.expect_continue && head.version == Version::Http11,
                 close: seen.persistence() == Persistence::Close,
                 answered_here: Arc::default(),
+                cut: Arc::default(),
             },
         }))
     }
 
     /// The answer to something that is no request, or cannot be taken for one; the last on its connection.
-    fn refused(&self, snapshot: &Snapshot, status: u16) -> Answered {
+    fn refused(&self, snapshot: &Snapshot, status: u16, read: &[u8]) -> Answered {
         let log = snapshot
             .access_log
             .enabled()
             .then(|| LogEntry::unreadable(self.peer.ip(), Instant::now()));
+        let mut answer = local_answer(status);
+        if read.trim_ascii_start().starts_with(b"HEAD ") {
+            answer.body = Body::Empty;
+        }
         Answered {
-            answer: local_answer(status),
+            answer,
             head: 0,
             rest: Rest::Close,
             persistence: Persistence::Close,
@@ -286,6 +319,7 @@ impl Lane {
             .await
             .is_err()
         {
+            connection.cut();
             return None;
         }
         connection.incoming.advance(answered.head);
@@ -299,11 +333,11 @@ impl Lane {
             connection.close(still_sending).await;
             return None;
         }
-        let deadline = self.state.clock.now().plus(snapshot.limits.body);
-        connection
-            .skip(body_left, deadline)
-            .await
-            .then_some(connection)
+        if connection.skip(body_left, snapshot.limits.body).await {
+            return Some(connection);
+        }
+        connection.close(true).await;
+        None
     }
 
     async fn write(
@@ -311,13 +345,15 @@ impl Lane {
         connection: &mut Connection,
         snapshot: &Snapshot,
         answered: &Answered,
-    ) -> Result<u64, WriteError> {
+    ) -> Result<(), WriteError> {
+        let mut body_bytes = 0;
         let result = write_answer(
             &mut connection.stream,
             &answered.answer,
             self.state.clock.unix().seconds,
             answered.persistence,
             snapshot.limits.send,
+            &mut body_bytes,
         )
         .await;
         if let Err(WriteError::File(error)) = &result {
@@ -329,7 +365,7 @@ impl Lane {
                 self.state.clock.unix(),
                 Outcome {
                     status: answered.answer.status,
-                    body_bytes: *result.as_ref().unwrap_or(&0),
+                    body_bytes,
                     cache: answered
                         .answer
                         .outcome
@@ -349,6 +385,7 @@ impl Lane {
         let limits = lent.handed.snapshot.limits.clone();
         let carried = Carried::new(stream, incoming, limits.send);
         let answered = lent.handed.answered_here.clone();
+        let cut = lent.handed.cut.clone();
         let most_body = lent.handed.most_body();
         let (stream, home) = HandedStream::lend(
             carried,
@@ -371,10 +408,13 @@ impl Lane {
         let whole = carried.at_request_boundary;
         let still_sending = !carried.ended && (!whole || !carried.incoming.is_empty());
         let connection = Connection::from_parts(carried.stream, carried.incoming, waiting);
-        if flushed && reusable && whole {
+        if cut.load(Ordering::Relaxed) {
+            connection.cut();
+        } else if flushed && reusable && whole {
             return Some(connection);
+        } else {
+            connection.close(still_sending).await;
         }
-        connection.close(still_sending).await;
         None
     }
 }
@@ -456,11 +496,6 @@ impl Seen<'_> {
         self.started
             .map(|started| LogEntry::of(self.head, client, started))
     }
-}
-
-/// Whether a request has begun: empty lines before it do not count (RFC 9112 §2.2), and only a few are let by.
-fn has_begun(incoming: &[u8]) -> bool {
-    incoming.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
 }
 
 fn peer_address(stream: &Stream) -> SocketAddr {

@@ -2,12 +2,14 @@
 //!
 //! - [`lane`] reads HTTP/1 requests and writes the answers that are made here; it lends everything else to Pingora.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
+//! - [`socket`] asks the kernel about a connection, and resets one.
 //! - [`deadline`] and [`date`] are what makes time cost nothing per request.
 //! - [`answer_writer`] writes an [`Answer`](crate::site::Answer) on HTTP/1.
 //! - [`handed_stream`] is the stream that Pingora gets: one request, then silence.
 //! - [`handed`] is what the lane has found out about a lent request.
 //! - [`log_entry`] keeps what the access log needs of a request.
 //! - [`proxy`] is Pingora's side of it: the request's body, the upstream, the answer, the log line.
+//! - [`close_delimited`] is how HTTP/1.0 clients get answers of unknown length.
 //! - [`upstream_request`] is what PHP-FPM or the origin is asked.
 //! - [`accel`] answers X-Accel-Redirect and X-Sendfile.
 //! - [`rendered`] turns an answer made here into Pingora's types.
@@ -15,6 +17,7 @@
 
 pub mod accel;
 pub mod answer_writer;
+pub mod close_delimited;
 pub mod connection;
 pub mod date;
 pub mod deadline;
@@ -25,6 +28,7 @@ pub mod limits;
 pub mod log_entry;
 pub mod proxy;
 pub mod rendered;
+pub mod socket;
 pub mod upstream_request;
 
 pub use limits::Limits;

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, Session};
 
+use crate::edge::close_delimited::CloseDelimited;
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::log_entry::Outcome;
 use crate::edge::rendered::response_header;
@@ -64,6 +66,10 @@ impl Passage {
 impl ProxyHttp for Proxy {
     type CTX = Passage;
 
+    fn init_downstream_modules(&self, modules: &mut HttpModules) {
+        modules.add_module(Box::new(CloseDelimited));
+    }
+
     fn new_ctx(&self) -> Passage {
         Passage::default()
     }
@@ -97,8 +103,15 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
     ) -> Result<bool> {
         let handed = passage.handed()?;
+        if handed.http10 {
+            session.set_ignore_info_resp(true);
+        }
         if handed.expect_continue && !session.is_body_empty() {
             session.write_continue_response().await?;
+            // Pingora takes the body that is still to come for a reason to close.
+            if !handed.close {
+                session.set_keepalive(Some(0));
+            }
         }
         if matches!(handed.inward, Inward::Php(_)) {
             let most = handed.most_body();
@@ -166,13 +179,15 @@ impl ProxyHttp for Proxy {
 
     async fn response_filter(
         &self,
-        _: &mut Session,
+        session: &mut Session,
         response: &mut ResponseHeader,
         passage: &mut Passage,
     ) -> Result<()> {
-        // An HTTP/1.0 client knows no chunks: the end of the connection is the end of the answer (RFC 9112 §6.3).
-        if passage.handed()?.http10 && response.headers.contains_key("transfer-encoding") {
-            response.remove_header("transfer-encoding");
+        // Without a length an HTTP/1.0 client sees the answer's end by the connection's: see `close_delimited`.
+        let ends_by_close =
+            passage.handed()?.http10 && !response.headers.contains_key("content-length");
+        if ends_by_close || self.state.lifecycle.draining() {
+            session.set_keepalive(None);
         }
         Ok(())
     }
@@ -221,10 +236,16 @@ impl ProxyHttp for Proxy {
     ) -> FailToProxy {
         let status = status_of(error);
         if error.esource() != &ErrorSource::Downstream {
-            let summary = session.request_summary();
-            tracing::warn!(status, request = %summary, "{}", cause_of(error));
+            let target = passage.handed().map(|handed| handed.target.escape_ascii());
+            let target = target.map_or_else(|_| String::new(), |target| target.to_string());
+            let method = &session.req_header().method;
+            tracing::warn!(status, "{method} {target}: {}", cause_of(error));
         }
-        if status == CLIENT_GONE || session.response_written().is_some_and(is_final) {
+        let begun = session.response_written().is_some_and(is_final);
+        if begun && let Ok(handed) = passage.handed() {
+            handed.cut.store(true, Ordering::Relaxed);
+        }
+        if status == CLIENT_GONE || begun {
             return FailToProxy {
                 error_code: status,
                 can_reuse_downstream: false,
@@ -232,7 +253,8 @@ impl ProxyHttp for Proxy {
         }
         let goes_on = error.esource() != &ErrorSource::Downstream
             && session.is_body_done()
-            && passage.handed().is_ok_and(|handed| !handed.close);
+            && session.get_keepalive().is_some()
+            && !self.state.lifecycle.draining();
         if !goes_on {
             session.set_keepalive(None);
         }

@@ -90,7 +90,6 @@ pub fn for_php(
             limiter: upstream.limiter.clone(),
             params,
             body,
-            whole: handed.http10,
             method_is_head: head.method == http::Method::HEAD,
             idempotent: head.method.is_idempotent(),
             spools: state.spools.clone(),
@@ -111,6 +110,16 @@ pub fn for_origin(handed: &Handed, request: &mut RequestHeader) -> Result<()> {
     // `100 Continue` has been answered here, a connection is no tunnel so that no upgrade is asked for, and `Proxy` would
     // become HTTP_PROXY in a CGI program behind the origin.
     for name in ["expect", "upgrade", "connection", "proxy"] {
+        request.remove_header(name);
+    }
+    // `X_Forwarded_For` is the same to a CGI program as `X-Forwarded-For`; nginx passes on no such names either.
+    let ambiguous: Vec<_> = request
+        .headers
+        .keys()
+        .filter(|name| name.as_str().contains('_'))
+        .cloned()
+        .collect();
+    for name in &ambiguous {
         request.remove_header(name);
     }
     request.insert_header("Host", &handed.host[..])?;

@@ -94,7 +94,7 @@ impl<'a> Answer<'a> {
 
     fn begin_content(&mut self, head: CgiHead) {
         let replaced = head.accel_redirect.is_some() || head.sendfile.is_some();
-        if self.to_head || replaced || matches!(head.status, 204 | 304) {
+        if self.to_head || replaced || matches!(head.status, 204 | 205 | 304) {
             self.buffer.put_head_without_content(head);
             self.stage = Stage::Whole;
             return;

@@ -37,8 +37,6 @@ struct State {
     head: Option<CgiHead>,
     end: Option<Result<(), ExchangeError>>,
     no_content: bool,
-    full: bool,
-    held_whole: bool,
     length: u64,
     memory: u64,
     front: Pieces,
@@ -67,8 +65,6 @@ impl AnswerBuffer {
                 head: None,
                 end: None,
                 no_content: false,
-                full: false,
-                held_whole: false,
                 length: 0,
                 memory,
                 front: Pieces::default(),
@@ -88,18 +84,10 @@ impl AnswerBuffer {
         }
     }
 
-    /// The content will be asked for only when it is whole, whatever the responder says about buffering.
-    pub fn hold_whole(&self) {
-        self.state.lock().held_whole = true;
-    }
-
     /// From now on little is held and nothing is put into a file: for content that the client is
     /// to see as it is made.
     pub fn pass_as_it_comes(&self) {
         let mut state = self.state.lock();
-        if state.held_whole {
-            return;
-        }
         state.memory = state.memory.min(UNBUFFERED);
         state.file_usable = false;
     }
@@ -147,11 +135,7 @@ impl AnswerBuffer {
             match pressure {
                 Pressure::None => return,
                 Pressure::Spill => self.spill().await,
-                Pressure::Wait => {
-                    self.state.lock().full = true;
-                    self.readable.notify_one();
-                    self.room.notified().await;
-                }
+                Pressure::Wait => self.room.notified().await,
             }
         }
     }
@@ -251,26 +235,6 @@ impl AnswerBuffer {
                 Next::End(end) => return end.map(|()| None),
                 Next::Wait => self.readable.notified().await,
             }
-        }
-    }
-
-    /// Waits until all of the content has come, before any of it is taken out; its length, or `None` where there is none.
-    ///
-    /// # Errors
-    /// When the exchange failed, or there is more content than may be held.
-    pub async fn completed(&self) -> Result<Option<u64>, ExchangeError> {
-        loop {
-            {
-                let state = self.state.lock();
-                match &state.end {
-                    Some(Ok(())) if state.no_content => return Ok(None),
-                    Some(Ok(())) => return Ok(Some(state.length)),
-                    Some(Err(error)) => return Err(error.clone()),
-                    None if state.full => return Err(ExchangeError::TooLongToHold),
-                    None => {}
-                }
-            }
-            self.readable.notified().await;
         }
     }
 

@@ -38,8 +38,6 @@ pub struct ExchangeRequest {
     pub body: Body,
     /// Whether the request is HEAD: no content is passed on.
     pub method_is_head: bool,
-    /// Whether the answer is given out only when it is whole, so that its length is known: HTTP/1.0 has no chunks.
-    pub whole: bool,
     /// Whether the method is idempotent (RFC 9110 §9.2.2): then, with connections kept, it may go
     /// out on one of them, and again on a fresh one should that be dead.
     pub idempotent: bool,
@@ -63,9 +61,6 @@ impl Exchange {
     pub fn start(request: ExchangeRequest) -> Exchange {
         let settings = &request.settings;
         let buffer = AnswerBuffer::new(settings.buffer, settings.temp_max, &request.spools);
-        if request.whole {
-            buffer.hold_whole();
-        }
         let buffer = Arc::new(buffer);
         let run = Run {
             request,
@@ -91,14 +86,6 @@ impl Exchange {
     /// as if it were.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ExchangeError> {
         self.buffer.next().await
-    }
-
-    /// Waits until the whole content has come, after the head and before any content; its length, or `None` where there is none.
-    ///
-    /// # Errors
-    /// When the exchange failed, or there is more content than `buffer` and `temp_max` hold.
-    pub async fn completed(&mut self) -> Result<Option<u64>, ExchangeError> {
-        self.buffer.completed().await
     }
 
     /// The content's length, when all of it has come already; `None` also for HEAD, 204, 304.

@@ -65,9 +65,6 @@ pub enum ExchangeError {
     /// The answer's file could not be read back.
     #[error("buffered answer: {0}")]
     Buffer(io::ErrorKind),
-    /// The content must be whole before it is passed on, and is longer than may be held.
-    #[error("the answer is too long to be held whole, as an HTTP/1.0 client needs it")]
-    TooLongToHold,
     /// The task ended before the exchange did: the process is going down.
     #[error("the exchange was cut off")]
     CutOff,
@@ -93,7 +90,6 @@ impl ExchangeError {
             | ExchangeError::NoHead
             | ExchangeError::Short { .. }
             | ExchangeError::Refused
-            | ExchangeError::TooLongToHold
             | ExchangeError::CutOff => 502,
         }
     }

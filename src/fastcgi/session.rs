@@ -133,7 +133,6 @@ pub struct Session {
     source: Source,
     header: Option<ResponseHeader>,
     accel: Option<Arc<dyn LocalAnswers>>,
-    whole: bool,
 }
 
 #[derive(Default)]
@@ -170,7 +169,6 @@ impl client::Session for Session {
             .and_then(|request| request.0.lock().take())
             .ok_or_else(|| internal("a request without its parameters"))?;
         self.accel = Some(asked.accel);
-        self.whole = asked.exchange.whole;
         self.source = Source::Responder(Exchange::start(asked.exchange));
         Ok(())
     }
@@ -188,13 +186,7 @@ impl client::Session for Session {
         self.header = Some(match file {
             Some(file) => self.send_file(file, head).await?,
             None => {
-                let length = match head.content_length {
-                    Some(length) => Some(length),
-                    None if self.whole => {
-                        exchange.completed().await.map_err(|error| failed(&error))?
-                    }
-                    None => exchange.complete_length(),
-                };
+                let length = head.content_length.or_else(|| exchange.complete_length());
                 rendered(&head, length)?
             }
         });
@@ -325,8 +317,14 @@ fn rendered(head: &CgiHead, length: Option<u64>) -> Result<ResponseHeader> {
         let name = String::from_utf8_lossy(name).into_owned();
         header.append_header(name, &value[..])?;
     }
-    // A 204 has no length (RFC 9110 §8.6); a 304 and the answer to HEAD may say that of the answer they stand for.
-    if let Some(length) = length.filter(|_| head.status != 204) {
+    // A 204 has no length (RFC 9110 §8.6), a 205 has that of nothing (§15.3.6); a 304 and the answer to HEAD may say that
+    // of the answer they stand for.
+    let length = match head.status {
+        204 => None,
+        205 => Some(0),
+        _ => length,
+    };
+    if let Some(length) = length {
         header.insert_header("Content-Length", length.to_string())?;
     }
     Ok(header)

@@ -139,35 +139,6 @@ async fn an_error_comes_after_what_was_held() {
 }
 
 #[tokio::test]
-async fn an_answer_wanted_whole_is_waited_for() {
-    let (_dir, spools) = spools(1 << 30);
-    let buffer = AnswerBuffer::new(1 << 20, 1 << 20, &spools);
-    let (completed, ()) = tokio::join!(buffer.completed(), async {
-        buffer.push(Bytes::from_static(b"abc")).await;
-        tokio::task::yield_now().await;
-        buffer.push(Bytes::from_static(b"de")).await;
-        buffer.finish(None, Ok(()));
-    });
-    assert_eq!(completed.unwrap(), Some(5));
-    assert_eq!(buffer.next().await.unwrap().unwrap(), "abcde");
-}
-
-#[tokio::test]
-async fn an_answer_wanted_whole_that_does_not_fit_is_an_error() {
-    let (_dir, spools) = spools(1 << 30);
-    let buffer = AnswerBuffer::new(4, 0, &spools);
-    let completed = tokio::select! {
-        completed = buffer.completed() => completed,
-        () = async {
-            for _ in 0..8 {
-                buffer.push(Bytes::from_static(b"abc")).await;
-            }
-        } => panic!("there is no room for all of it"),
-    };
-    assert!(matches!(completed, Err(ExchangeError::TooLongToHold)));
-}
-
-#[tokio::test]
 async fn many_small_pieces_become_few() {
     let (_dir, spools) = spools(0);
     let buffer = AnswerBuffer::new(1 << 20, 0, &spools);

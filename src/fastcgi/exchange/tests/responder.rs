@@ -68,7 +68,6 @@ impl World {
             params: Bytes::from_static(b"\x01\x04\x00\x01\x00\x00\x00\x00"),
             body: Body::empty(),
             method_is_head: false,
-            whole: false,
             idempotent: true,
             spools: Arc::clone(&self.spools),
             trace: Arc::clone(&self.trace),
@@ -86,7 +85,6 @@ impl World {
     pub(super) fn head(&self) -> ExchangeRequest {
         ExchangeRequest {
             method_is_head: true,
-            whole: false,
             ..self.get()
         }
     }
