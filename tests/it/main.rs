@@ -19,6 +19,8 @@ mod accel;
 mod access_log;
 /// Requests put together at random.
 mod any_bytes;
+/// Connections at their edges: HTTP/1.0, resets, odd targets, stops.
+mod door_faults;
 /// The parameters PHP is told about a request.
 mod fastcgi;
 /// Answers of the responder, and what the client gets of them.
