@@ -1,6 +1,7 @@
 //! The doors: where connections come in and answers go out.
 //!
 //! - [`lane`] reads HTTP/1 requests and writes the answers that are made here; it lends everything else to Pingora.
+//! - [`turn`] decides what the bytes read so far ask for.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
 //! - [`socket`] asks the kernel about a connection, and resets one.
 //! - [`deadline`] and [`date`] are what makes time cost nothing per request.
@@ -10,6 +11,7 @@
 //! - [`log_entry`] keeps what the access log needs of a request.
 //! - [`proxy`] is Pingora's side of it: the request's body, the upstream, the answer, the log line.
 //! - [`close_delimited`] is how HTTP/1.0 clients get answers of unknown length.
+//! - [`failure`] says whose fault a failure is, and the status for it.
 //! - [`upstream_request`] is what PHP-FPM or the origin is asked.
 //! - [`accel`] answers X-Accel-Redirect and X-Sendfile.
 //! - [`rendered`] turns an answer made here into Pingora's types.
@@ -21,6 +23,7 @@ pub mod close_delimited;
 pub mod connection;
 pub mod date;
 pub mod deadline;
+pub mod failure;
 pub mod handed;
 pub mod handed_stream;
 pub mod lane;
@@ -29,6 +32,7 @@ pub mod log_entry;
 pub mod proxy;
 pub mod rendered;
 pub mod socket;
+pub mod turn;
 pub mod upstream_request;
 
 pub use limits::Limits;

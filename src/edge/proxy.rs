@@ -1,6 +1,5 @@
 //! Pingora's side of a lent request: its body is taken in, PHP-FPM or the origin asked, the answer passed on, a line logged.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, Session};
 
 use crate::edge::close_delimited::CloseDelimited;
+use crate::edge::failure::{CLIENT_GONE, cause_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::log_entry::Outcome;
 use crate::edge::rendered::response_header;
@@ -334,55 +334,8 @@ fn spool_error(error: SpoolError) -> Box<Error> {
     status_error(error.status(), &error.to_string())
 }
 
-/// An error that is answered with `status`.
-pub fn status_error(status: u16, why: &str) -> Box<Error> {
-    Error::explain(ErrorType::HTTPStatus(status), why.to_owned())
-}
-
-/// The status for a failure, by whose it is.
-fn status_of(error: &Error) -> u16 {
-    match error.etype() {
-        ErrorType::HTTPStatus(status) => *status,
-        ErrorType::ConnectTimedout => 504,
-        ErrorType::ReadTimedout | ErrorType::WriteTimedout
-            if error.esource() == &ErrorSource::Upstream =>
-        {
-            504
-        }
-        ErrorType::ReadTimedout => 408,
-        _ => match error.esource() {
-            ErrorSource::Upstream => 502,
-            ErrorSource::Downstream => match io_kind(error) {
-                Some(io::ErrorKind::InvalidData) => 400,
-                Some(io::ErrorKind::FileTooLarge) => 413,
-                _ => CLIENT_GONE,
-            },
-            ErrorSource::Internal | ErrorSource::Unset => 500,
-        },
-    }
-}
-
-/// What the client's stream says of it: its chunks are no chunks, or too many.
-fn io_kind(error: &Error) -> Option<io::ErrorKind> {
-    let cause = error.root_cause().downcast_ref::<io::Error>()?;
-    Some(cause.kind())
-}
-
 fn is_final(header: &ResponseHeader) -> bool {
     !header.status.is_informational()
-}
-
-fn cause_of(error: &Error) -> String {
-    let mut text = error.etype().as_str().to_owned();
-    if let Some(context) = &error.context {
-        text.push_str(": ");
-        text.push_str(context.as_str());
-    }
-    if let Some(cause) = &error.cause {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-    }
-    text
 }
 
 async fn answer_locally(session: &mut Session, status: u16) -> Result<()> {
@@ -403,6 +356,3 @@ async fn answer_locally(session: &mut Session, status: u16) -> Result<()> {
         .await
         .map(|_| ())
 }
-
-/// nginx's status for a client that closed its connection first; only ever logged.
-pub const CLIENT_GONE: u16 = 499;

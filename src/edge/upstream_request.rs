@@ -8,8 +8,8 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::RequestHeader;
 
 use crate::edge::accel::AccelSource;
+use crate::edge::failure::status_error;
 use crate::edge::handed::Handed;
-use crate::edge::proxy::status_error;
 use crate::fastcgi::exchange::ExchangeRequest;
 use crate::fastcgi::params::{self, ParamsInput};
 use crate::fastcgi::session::Asked;

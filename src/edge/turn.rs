@@ -1,0 +1,283 @@
+//! What the bytes read so far ask for: the decision on one request, without writing a byte.
+
+use std::future::Future;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::clock::UnixTime;
+use crate::edge::date::Persistence;
+use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
+use crate::edge::handed_stream::OnEnd;
+use crate::edge::log_entry::LogEntry;
+use crate::fastcgi::ClientAbort;
+use crate::request::client::{Client, identify};
+use crate::request::head::{
+    Framing, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
+};
+use crate::request::target::Target;
+use crate::site::{Answer, Backend, Body, Decision, Request, local_answer};
+use crate::snapshot::Snapshot;
+
+/// What the bytes read so far ask for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the common one, and an allocation for it would be one per request"
+)]
+pub enum Turn {
+    /// The head is not complete.
+    Incomplete,
+    /// An answer that is made here.
+    Answer(Answered),
+    /// A request for Pingora.
+    Lend(Box<Lent>),
+}
+
+/// An answer that is made here, and what comes after it.
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// Bytes of the request's head.
+    pub head: usize,
+    /// What becomes of its body.
+    pub rest: Rest,
+    /// What becomes of the connection.
+    pub persistence: Persistence,
+    /// The log line's first half, when a log is written.
+    pub log: Option<LogEntry>,
+}
+
+/// What becomes of the body of a request that was answered without it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// There is none.
+    Nothing,
+    /// So many bytes are read and dropped: less than a new connection costs.
+    Skip(u64),
+    /// The connection is closed after the answer.
+    Close,
+}
+
+/// A request for Pingora.
+pub struct Lent {
+    /// Bytes of the head in the buffer.
+    pub head: usize,
+    /// The head that Pingora reads.
+    pub lent_head: Bytes,
+    /// How its body is framed.
+    pub framing: Framing,
+    /// What the client's end means.
+    pub on_end: OnEnd,
+    /// All else that is known of it.
+    pub handed: Handed,
+}
+
+/// The circumstances of a request.
+pub struct Asked<'a> {
+    /// The settings in force.
+    pub snapshot: &'a Arc<Snapshot>,
+    /// Now, in Unix time.
+    pub now: UnixTime,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// Whether the connection ends with this request, whatever the client wants.
+    pub is_last: bool,
+}
+
+impl Asked<'_> {
+    /// Decides without waiting: `Pending` when the cache has not all that is needed.
+    pub fn decide_now(&self, scan: &mut HeadScan, buffer: &[u8]) -> Poll<Turn> {
+        if buffer.is_empty() {
+            return Poll::Ready(Turn::Incomplete);
+        }
+        let decision = pin!(self.decide(scan, buffer));
+        decision.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Reads a head and decides what it gets. May be dropped and started again; `scan` remembers how far was looked.
+    pub async fn decide(&self, scan: &mut HeadScan, buffer: &[u8]) -> Turn {
+        let snapshot = self.snapshot;
+        let started = snapshot.access_log.enabled().then(Instant::now);
+        let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+        let limits = &snapshot.head_limits;
+        let (head, length) = match parse_resumed(scan, buffer, &mut fields, limits) {
+            Ok(Parsed::Incomplete) => return Turn::Incomplete,
+            Ok(Parsed::Complete { head, length }) => (head, length),
+            Err(error) => return Turn::Answer(self.refused(error.status(), buffer)),
+        };
+        let mut seen = Seen {
+            asked: self,
+            head: &head,
+            length,
+            client_ip_header: None,
+            started,
+        };
+        if head.method == Method::Connect {
+            return seen.refuse(405);
+        }
+        let Ok(target) = Target::parse(&head.method, head.target) else {
+            return seen.refuse(400);
+        };
+        let host = target.authority.or(head.host);
+        let Some(site) = snapshot.sites.select(host) else {
+            return seen.refuse(421);
+        };
+        seen.client_ip_header = site.settings().client_ip_header.as_deref();
+        let request = Request {
+            method: head.method,
+            target: &target,
+            fields: &head,
+            conditional: head.conditional,
+            now: self.now,
+        };
+        let inward = match site.decide(&request).await {
+            Decision::Answer(answer) => return seen.answer(answer),
+            Decision::Script(script) => Inward::Php(script),
+            Decision::Origin => Inward::Origin,
+        };
+        let most = site.settings().max_body.unwrap_or(snapshot.limits.max_body);
+        if matches!(head.framing, Framing::Length(body) if body > most) {
+            return seen.refuse(413);
+        }
+        let lent_head = match inward {
+            Inward::Php(_) => head_for_php(&head, buffer.get(..length).unwrap_or_default()),
+            Inward::Origin => match head_for_origin(&head, &target) {
+                Some(lent_head) => lent_head,
+                None => return seen.refuse(414),
+            },
+        };
+        let client = seen.client();
+        Turn::Lend(Box::new(Lent {
+            head: length,
+            lent_head,
+            framing: head.framing,
+            on_end: match &site.settings().backend {
+                Backend::Php(php) if php.client_abort == ClientAbort::Close => OnEnd::Abort,
+                _ => OnEnd::Answer,
+            },
+            handed: Handed {
+                log: seen.log(client.address),
+                snapshot: snapshot.clone(),
+                site: site.clone(),
+                inward,
+                client,
+                peer: self.peer.ip(),
+                local: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+                target: Bytes::copy_from_slice(&target.origin_form()),
+                query: target.query.map(Bytes::copy_from_slice),
+                host: Bytes::copy_from_slice(host.unwrap_or_default()),
+                http10: head.version == Version::Http10,
+                expect_continue: head.expect_continue && head.version == Version::Http11,
+                close: seen.persistence() == Persistence::Close,
+                answered_here: Arc::default(),
+                cut: Arc::default(),
+            },
+        }))
+    }
+
+    /// The answer to something that is no request, or cannot be taken for one; the last on its connection.
+    pub fn refused(&self, status: u16, read: &[u8]) -> Answered {
+        let log = self
+            .snapshot
+            .access_log
+            .enabled()
+            .then(|| LogEntry::unreadable(self.peer.ip(), Instant::now()));
+        let mut answer = local_answer(status);
+        if read.trim_ascii_start().starts_with(b"HEAD ") {
+            answer.body = Body::Empty;
+        }
+        Answered {
+            answer,
+            head: 0,
+            rest: Rest::Close,
+            persistence: Persistence::Close,
+            log,
+        }
+    }
+}
+
+/// A request whose head has been read.
+struct Seen<'a> {
+    asked: &'a Asked<'a>,
+    head: &'a RequestHead<'a, 'a>,
+    length: usize,
+    client_ip_header: Option<&'a str>,
+    /// When the deciding began; taken only for a log.
+    started: Option<Instant>,
+}
+
+impl Seen<'_> {
+    fn persistence(&self) -> Persistence {
+        if !self.head.keep_alive || self.asked.is_last {
+            Persistence::Close
+        } else if self.head.version == Version::Http10 {
+            Persistence::Stated
+        } else {
+            Persistence::Implied
+        }
+    }
+
+    fn answer(&self, answer: Answer) -> Turn {
+        let rest = match self.head.framing {
+            Framing::None | Framing::Length(0) => Rest::Nothing,
+            Framing::Length(length) if length <= SKIPPED_BODY && !self.head.expect_continue => {
+                Rest::Skip(length)
+            }
+            Framing::Length(_) | Framing::Chunked => Rest::Close,
+        };
+        Turn::Answer(Answered {
+            answer,
+            head: self.length,
+            rest,
+            persistence: match rest {
+                Rest::Close => Persistence::Close,
+                _ => self.persistence(),
+            },
+            log: self.log_for_peer(),
+        })
+    }
+
+    /// An error after which the connection is closed.
+    fn refuse(&self, status: u16) -> Turn {
+        let mut answer = local_answer(status);
+        if self.head.method == Method::Head {
+            answer.body = Body::Empty;
+        }
+        Turn::Answer(Answered {
+            answer,
+            head: self.length,
+            rest: Rest::Close,
+            persistence: Persistence::Close,
+            log: self.log_for_peer(),
+        })
+    }
+
+    fn client(&self) -> Client {
+        identify(
+            self.asked.peer,
+            false,
+            self.head,
+            &self.asked.snapshot.trusted,
+            self.client_ip_header,
+        )
+    }
+
+    fn log_for_peer(&self) -> Option<LogEntry> {
+        self.started?;
+        self.log(self.client().address)
+    }
+
+    fn log(&self, client: IpAddr) -> Option<LogEntry> {
+        self.started
+            .map(|started| LogEntry::of(self.head, client, started))
+    }
+}
+
+/// A body up to this length is read and dropped when its request was answered without it; beyond it the connection is
+/// closed instead.
+const SKIPPED_BODY: u64 = 64 * 1024;
