@@ -292,6 +292,20 @@ impl Nostat {
         fs::rename(new, self.work.path().join("nostat.yaml")).unwrap();
     }
 
+    /// Connections that the server has not closed yet (proc_pid_net(5): the local port and state 01).
+    pub fn established(&self) -> usize {
+        let port = format!(":{:04X}", self.port);
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        table
+            .lines()
+            .filter(|line| {
+                let mut words = line.split_whitespace().skip(1);
+                let local = words.next().unwrap_or_default();
+                local.ends_with(&port) && words.nth(1) == Some("01")
+            })
+            .count()
+    }
+
     /// Open descriptors of the server.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.pid()))
