@@ -69,6 +69,8 @@ mod scans;
 mod secrets;
 /// Configuration files: what is refused and how it is said.
 mod settings;
+/// A file system that hangs holds up nobody else.
+mod slow_disks;
 /// Names in the request target: escapes, dots, slashes, bytes.
 mod targets;
 /// Files that change while they are being sent.

@@ -186,7 +186,7 @@ fn rewrites_in_place_without_end_are_never_sent_with_a_wrong_length() {
         let root = DocumentRoot::empty();
         // Small and large, each version told by its byte and its length.
         let versions: Vec<(u8, usize)> = vec![(b'a', 50_000), (b'b', 300_000), (b'c', 10)];
-        root.write("v.css", &vec![b'c'; 10]);
+        root.write("v.css", &[b'c'; 10]);
         let server = Nostat::start(&mode.config(Config::static_files(&root)));
         let path = root.path().join("v.css");
         let (versions, server) = (&versions, &server);
