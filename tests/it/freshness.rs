@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use crate::support::document_root::{DocumentRoot, style_mtime};
 use crate::support::eventually;
 use crate::support::history::{FORBIDDEN, GONE, History, State};
-use crate::support::mode::{Mode, in_each_mode};
+use crate::support::mode::{Mode, in_each_mode, watched};
 use crate::support::nostat::{Config, Nostat};
 
 /// One change of one path.
@@ -606,6 +606,48 @@ fn ten_thousand_events_while_nobody_asks_change_nothing_of_what_is_right() {
             (server.processor_time() - before < Duration::from_millis(60)).then_some(())
         });
     });
+}
+
+#[test]
+fn watched_files_need_no_look_though_valid_is_over() {
+    // Polled, there is a look each time `valid` is over: only a watch spares it.
+    if !watched() {
+        return;
+    }
+    let root = DocumentRoot::empty();
+    root.write_at("d/a.css", SMALL, SystemTime::now());
+    root.write("d/l.css", &large(b'l', LARGE));
+    let config = Config::static_files(&root)
+        .top(
+            "open_file_cache",
+            "{watch: on, valid: 1s, errors_valid: 1s}",
+        )
+        .top("access_log", "{path: \"-\", format: json}");
+    let server = Nostat::start(&config);
+    server.settled("/d/a.css");
+    let mut connection = server.connect();
+    for query in ["warm", "warm", "warm", "steady", "steady", "steady"] {
+        // The safety look comes after ten times `valid`, and not within this test.
+        thread::sleep(Duration::from_millis(if query == "steady" {
+            1_200
+        } else {
+            0
+        }));
+        for path in ["/d/a.css", "/d/l.css", "/d/gone.css"] {
+            connection.get(&format!("{path}?{query}"));
+        }
+    }
+    let lines = eventually("the access log", || {
+        let output = server.output();
+        let lines = output.lines().filter(|line| line.contains("?steady"));
+        let lines: Vec<_> = lines.map(str::to_owned).collect();
+        (lines.len() == 9).then_some(lines)
+    });
+    for line in lines {
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let outcome = line["cache"].as_str();
+        assert!(matches!(outcome, Some("hit" | "negative")), "{line}");
+    }
 }
 
 const SMALL: &[u8] = b"0123456789";
