@@ -2,10 +2,16 @@
 
 use std::fs;
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
 use crate::support::document_root::{DocumentRoot, SECRET, STYLE_BYTES, STYLE_PATH};
+use crate::support::eventually;
 use crate::support::fake_responder::FakeResponder;
+use crate::support::mode::modes;
 use crate::support::nostat::{Config, Nostat};
 
 #[track_caller]
@@ -182,9 +188,81 @@ fn a_link_turned_outwards_after_it_was_served_is_refused() {
         .assert(200, STYLE_BYTES);
     root.remove("wp-content/uploads/a.css");
     root.link("wp-content/uploads/a.css", root.outside().join("out.css"));
-    crate::support::eventually("the link is refused", || {
+    eventually("the link is refused", || {
         let response = server.get("/wp-content/uploads/a.css");
         assert!(!response.text().contains(SECRET), "{response}");
         matches!(response.status, 403 | 404).then_some(())
     });
+}
+
+#[test]
+fn links_swapped_in_a_loop_never_show_what_lies_outside() {
+    let root = DocumentRoot::empty();
+    let outside = root.outside().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("a.css"), SECRET).unwrap();
+    // Not in the root itself, where a directory link is adopted as one of the deployment's.
+    root.write("x/d/a.css", b"inside");
+    root.link("x/file.css", "d/a.css");
+    root.link("x/file.other", outside.join("a.css"));
+    root.write("x/dir/a.css", b"inside");
+    root.link("x/dir.other", &outside);
+    root.write("x/plain.css", b"inside");
+    root.link("x/plain.other", "../../outside/a.css");
+    let swapped = [
+        ("x/file.css", "x/file.other"),
+        ("x/dir", "x/dir.other"),
+        ("x/plain.css", "x/plain.other"),
+    ];
+    let paths = ["/x/file.css", "/x/dir/a.css", "/x/plain.css"];
+    // Looked at anew each time, and as it is remembered in each mode.
+    let unremembered =
+        Config::static_files(&root).top("open_file_cache", "{valid: 0s, errors: off}");
+    let remembered = modes().map(|mode| mode.config(Config::static_files(&root)));
+    for config in std::iter::once(unremembered).chain(remembered) {
+        let server = Nostat::start(&config);
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for (one, other) in swapped {
+                        let (one, other) = (root.path().join(one), root.path().join(other));
+                        renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+                    }
+                    thread::sleep(Duration::from_micros(300));
+                }
+            });
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut connection = server.connect();
+                        let (mut rounds, mut inside, mut refused) = (0, 0, 0);
+                        eventually("both sides are met", || {
+                            for path in paths {
+                                let response = connection.get(path);
+                                match response.status {
+                                    200 => {
+                                        response.assert(200, b"inside");
+                                        inside += 1;
+                                    }
+                                    403 | 404 => {
+                                        assert!(!response.text().contains(SECRET));
+                                        refused += 1;
+                                    }
+                                    _ => panic!("{path}: {response}"),
+                                }
+                            }
+                            rounds += 1;
+                            (rounds >= 300 && inside > 0 && refused > 0).then_some(())
+                        });
+                    })
+                })
+                .collect();
+            let ended: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
+            done.store(true, Ordering::Relaxed);
+            for reader in ended {
+                reader.unwrap();
+            }
+        });
+    }
 }

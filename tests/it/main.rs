@@ -21,6 +21,8 @@ mod access_log;
 mod any_bytes;
 /// Connections at their edges: HTTP/1.0, resets, odd targets, stops.
 mod door_faults;
+/// Descriptors run out, or nearly: by the process' limit, by many files, by deleted ones.
+mod exhaustion;
 /// The parameters PHP is told about a request.
 mod fastcgi;
 /// Answers of the responder, and what the client gets of them.
@@ -31,6 +33,8 @@ mod fastcgi_bodies;
 mod fastcgi_failures;
 /// Files that change, shrink, appear and go while they are served.
 mod file_changes;
+/// Each kind of change is seen, and no answer on the way is wrong.
+mod freshness;
 /// Requests that mean harm: framing, limits, slow senders.
 mod hostile_requests;
 /// Access rules of `.htaccess` files.
@@ -53,13 +57,23 @@ mod origin;
 mod preconditions;
 /// Range requests (RFC 9110 §14).
 mod ranges;
+/// The next request sees what PHP has written before it answered.
+mod read_your_writes;
 /// Faults once met, here or in other servers, each named by where it was reported.
 mod regressions;
+/// Roots that are links and are swapped to the next release.
+mod releases;
 /// Which paths are files, which are PHP, which are nobody's.
 mod routing;
+/// Scans for many paths do not displace what is in use.
+mod scans;
 /// What the WordPress preset never sends and never runs.
 mod secrets;
 /// Configuration files: what is refused and how it is said.
 mod settings;
+/// A file system that hangs holds up nobody else.
+mod slow_disks;
 /// Names in the request target: escapes, dots, slashes, bytes.
 mod targets;
+/// Files that change while they are being sent.
+mod transfers;

@@ -396,6 +396,10 @@ fn run(mut running: Running<'_>, wire: &mut Wire, seen: &Seen, script: &Script) 
                 );
                 wire.write_stream(Kind::STDOUT, text.as_bytes())
             }
+            Step::Do(action) => {
+                action();
+                Ok(())
+            }
             Step::Echo => wire.write_stream(Kind::STDOUT, &seen.stdin()),
             Step::End => wire.write_record(Kind::END_REQUEST, &[0; 8], 0),
             Step::EndWith { protocol_status } => wire.write_record(

@@ -4,6 +4,8 @@ pub mod client;
 pub mod document_root;
 pub mod fake_origin;
 pub mod fake_responder;
+pub mod history;
+pub mod mode;
 pub mod nostat;
 
 use std::thread;

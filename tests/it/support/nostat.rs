@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -122,9 +123,21 @@ impl Nostat {
     /// Starts a server and waits until it answers.
     #[track_caller]
     pub fn start(config: &Config) -> Self {
+        Self::start_as(Command::new(BINARY), config)
+    }
+
+    /// The same with this limit of open descriptors, which it cannot raise.
+    #[track_caller]
+    pub fn start_limited(config: &Config, descriptors: u32) -> Self {
+        Self::start_as(limited(descriptors), config)
+    }
+
+    #[track_caller]
+    fn start_as(command: Command, config: &Config) -> Self {
+        let mut command = command;
         // Another process may take the port between our look and the server's bind: then once more.
         for _ in 0..5 {
-            let mut server = Self::spawn(config, free_port());
+            let mut server = Self::spawn_as(&mut command, config, free_port());
             if server.answers() {
                 return server;
             }
@@ -134,6 +147,12 @@ impl Nostat {
 
     /// Starts a server on this port and waits for nothing.
     pub fn spawn(config: &Config, port: u16) -> Self {
+        Self::spawn_as(&mut Command::new(BINARY), config, port)
+    }
+
+    fn spawn_as(command: &mut Command, config: &Config, port: u16) -> Self {
+        let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        let mut command = Command::new(command.get_program());
         let work = tempfile::Builder::new()
             .prefix("nostat-run-")
             .tempdir()
@@ -145,8 +164,9 @@ impl Nostat {
             config.render(&listen, &work.path().join("spool")),
         )
         .unwrap();
-        let child = Command::new(BINARY)
-            .args(["serve", "--config"])
+        arguments.extend(["serve".into(), "--config".into()]);
+        let child = command
+            .args(arguments)
             .arg(work.path().join("nostat.yaml"))
             .env("NO_COLOR", "1")
             .env_remove("RUST_LOG")
@@ -333,6 +353,17 @@ impl Nostat {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
+    /// Time on a processor so far.
+    pub fn processor_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // The name in parentheses may hold spaces; utime and stime are fields 14 and 15 of the whole.
+        let (_, rest) = stat.rsplit_once(')').expect("a name in parentheses");
+        let fields = rest.split_whitespace().skip(11).take(2);
+        let ticks: u64 = fields.map(|field| field.parse::<u64>().unwrap()).sum();
+        // Linux shows a hundred ticks a second on every machine, whatever its own clock does.
+        Duration::from_millis(ticks * 10)
+    }
+
     pub fn work(&self) -> PathBuf {
         self.work.path().to_owned()
     }
@@ -350,6 +381,17 @@ impl Drop for Nostat {
             }
         }
     }
+}
+
+/// The binary under this limit of open descriptors: the shell lowers it and becomes the server.
+fn limited(descriptors: u32) -> Command {
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""),
+        BINARY,
+    ]);
+    command
 }
 
 /// A port of the kernel's choice that no other test of this process was given.

@@ -1,5 +1,7 @@
 //! What a responder does with a request once its parameters are there; the constructors name the behaviour.
 
+use std::sync::Arc;
+
 use super::Gate;
 
 #[derive(Clone)]
@@ -16,6 +18,8 @@ pub enum Step {
     Close,
     /// An answer that tells method, REQUEST_URI and the body's length.
     Describe,
+    /// What a script does to the files of its site.
+    Do(Arc<dyn Fn() + Send + Sync>),
     /// The request's body to STDOUT.
     Echo,
     End,
@@ -54,6 +58,11 @@ impl Script {
     /// This CGI head and body.
     pub fn answers(text: impl AsRef<[u8]>) -> Self {
         Self::new(vec![stdout(text), Step::End])
+    }
+
+    /// The same, once it has done something to the files of its site.
+    pub fn does(action: impl Fn() + Send + Sync + 'static, text: impl AsRef<[u8]>) -> Self {
+        Self::new(vec![Step::Do(Arc::new(action)), stdout(text), Step::End])
     }
 
     /// The same once the gate opens.
