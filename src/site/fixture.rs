@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use bytes::Bytes;
 
 use crate::clock::{Clock, ManualClock};
-use crate::descriptor_cache::{self, DescriptorCache};
+use crate::descriptor_cache::{self, DescriptorCache, Watch};
 use crate::fastcgi;
 use crate::request::head::Method;
 use crate::request::target::Target;
@@ -51,9 +51,14 @@ impl Fixture {
         let (clock, hand) = Clock::manual();
         // What was written a moment ago is settled by the fixture's time.
         hand.advance(Duration::from_secs(60));
+        // What a test changes is seen when it moves the clock.
+        let polled = descriptor_cache::Settings {
+            watch: Watch::Off,
+            ..descriptor_cache::Settings::default()
+        };
         Fixture {
             root: root.canonicalize().unwrap(),
-            cache: DescriptorCache::new(descriptor_cache::Settings::default(), clock.clone()),
+            cache: DescriptorCache::new(polled, clock.clone()),
             clock,
             hand,
             _directory: directory,
