@@ -12,7 +12,7 @@ pub struct Listener(Arc<Watching>);
 impl Listener {
     /// Starts the thread, unless nothing is watched.
     pub fn start(watching: &Arc<Watching>, cache: Weak<DescriptorCache>) -> Option<Self> {
-        if !watching.can_be_waited_for() {
+        if !watching.is_listening() {
             return None;
         }
         let listening = Arc::clone(watching);

@@ -84,13 +84,17 @@ impl DescriptorCache {
     /// answered by it: to be called before the answer of a program is passed on that may have changed files. One system
     /// call when nothing has happened.
     pub async fn take_in_events(self: &Arc<Self>) {
-        if !self.watching.can_be_waited_for() {
-            return;
-        }
-        self.watching.take_in();
+        self.take_in_pending();
         if self.watching.has_marks() {
             let cache = Arc::clone(self);
             let _ = tokio::task::spawn_blocking(move || cache.resolve_marked()).await;
+        }
+    }
+
+    /// The same but for the way to roots, where a new release is looked at soon after.
+    pub fn take_in_pending(&self) {
+        if self.watching.is_listening() {
+            self.watching.take_in();
         }
     }
 

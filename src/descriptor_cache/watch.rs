@@ -168,8 +168,8 @@ impl Watching {
         }
     }
 
-    /// Whether a thread that waits can be told to stop.
-    pub fn can_be_waited_for(&self) -> bool {
+    /// Whether events can come.
+    pub fn is_listening(&self) -> bool {
         self.wake.is_some() && self.inotify.get().is_some()
     }
 

@@ -1,8 +1,8 @@
 //! The access rules of the folders above a file, read from their `.htaccess` through the descriptor cache.
 //!
 //! What was read is kept per folder for a short while, as the chain of all rules from the root down, so that a request
-//! costs one look into a table however deep its folder lies. Then the files are asked for again in the descriptor
-//! cache, which knows by itself when to look at the tree. A `.htaccess` that cannot be read denies what lies below it.
+//! costs one look into a table however deep its folder lies. Then, or at once when a watch tells that one of the files
+//! has changed, they are asked for again in the descriptor cache, which knows by itself when to look at the tree. A `.htaccess` that cannot be read denies what lies below it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
@@ -13,7 +13,8 @@ use parking_lot::RwLock;
 
 use crate::clock::UnixTime;
 use crate::descriptor_cache::{
-    DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Source, Want,
+    DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Source, Voucher,
+    Want,
 };
 use crate::request::tree_path::TreePath;
 use crate::site::htaccess::{self, Rules, Verdict};
@@ -55,28 +56,28 @@ impl DirectoryRules {
     ) -> Result<bool, LookupError> {
         let folder = file.parent().unwrap_or(TreePath::ROOT).as_bytes();
         let chain = match self.known(root.id(), folder, now) {
-            Some((chain, _)) => chain,
+            Some((chain, ..)) => chain,
             None => self.look(root, folder, now).await?,
         };
         Ok(chain.is_none_or(|chain| chain.allows(file.file_name())))
     }
 
-    /// The chain of a folder, and when the oldest look in it was.
+    /// The chain of a folder, when the oldest look in it was, and what vouches for it.
     fn known(
         &self,
         generation: u64,
         folder: &[u8],
         now: UnixTime,
-    ) -> Option<(Option<Arc<Chain>>, UnixTime)> {
+    ) -> Option<(Option<Arc<Chain>>, UnixTime, Option<Arc<Vouchers>>)> {
         let shard = self.shard(folder).read();
         let known = shard
             .folders
             .peek(folder)
             .filter(|_| shard.generation == generation)?;
         let age = now.nanos_since(known.looked);
-        (0..VALID_NANOS)
-            .contains(&age)
-            .then(|| (known.chain.clone(), known.looked))
+        let fresh = (0..VALID_NANOS).contains(&age)
+            && Vouchers::are_current(known.vouchers.as_ref(), &self.cache);
+        fresh.then(|| (known.chain.clone(), known.looked, known.vouchers.clone()))
     }
 
     /// Walks from the root down to the folder.
@@ -88,14 +89,21 @@ impl DirectoryRules {
     ) -> Result<Option<Arc<Chain>>, LookupError> {
         let mut chain = None;
         let mut looked = now;
+        let mut vouchers = None;
         for end in folder_ends(folder) {
             let folder = folder.get(..end).unwrap_or_default();
             if let Some(known) = self.known(root.id(), folder, now) {
-                (chain, looked) = known;
+                (chain, looked, vouchers) = known;
                 continue;
             }
-            let own = self.own(root, folder).await?;
+            let (own, voucher) = self.own(root, folder).await?;
             chain = extended(chain, own.as_ref());
+            if let Some(own) = voucher {
+                vouchers = Some(Arc::new(Vouchers {
+                    own,
+                    above: vouchers,
+                }));
+            }
             // As old as the oldest look in it, so that no chain of chains outlives its time.
             self.keep(
                 root.id(),
@@ -104,33 +112,36 @@ impl DirectoryRules {
                     own,
                     chain: chain.clone(),
                     looked,
+                    vouchers: vouchers.clone(),
                 },
             );
         }
         Ok(chain)
     }
 
-    /// The folder's own rules.
+    /// The folder's own rules, and what vouches for them.
     async fn own(
         &self,
         root: &Arc<RootGeneration>,
         folder: &[u8],
-    ) -> Result<Option<Own>, LookupError> {
+    ) -> Result<(Option<Own>, Option<Voucher>), LookupError> {
         let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
         let path = [folder, separator, FILE_NAME].concat();
         let Some(path) = TreePath::new(&path) else {
-            return Ok(Some(Own::unreadable()));
+            return Ok((Some(Own::unreadable()), None));
         };
-        let found = match self.cache.lookup(root, path, Want::Content).await {
+        let (answer, voucher) = self.cache.lookup_vouched(root, path, Want::Content).await;
+        let found = match answer {
             Ok(looked) => looked.found,
             Err(LookupError::Unavailable) => return Err(LookupError::Unavailable),
-            Err(_) => return Ok(Some(Own::unreadable())),
+            Err(_) => return Ok((Some(Own::unreadable()), voucher)),
         };
-        match found {
-            Found::Missing => Ok(None),
-            Found::Directory => Ok(Some(Own::unreadable())),
-            Found::File(file) => Ok(Some(self.parsed(root.id(), folder, &file).await)),
-        }
+        let own = match found {
+            Found::Missing => None,
+            Found::Directory => Some(Own::unreadable()),
+            Found::File(file) => Some(self.parsed(root.id(), folder, &file).await),
+        };
+        Ok((own, voucher))
     }
 
     /// Parses the file, unless that was done of this very state of it.
@@ -192,6 +203,27 @@ struct Known {
     /// None: neither the folder nor one above it has any rule.
     chain: Option<Arc<Chain>>,
     looked: UnixTime,
+    vouchers: Option<Arc<Vouchers>>,
+}
+
+/// What vouches for a chain, as far as its files are watched: the folder's own voucher, and those above it.
+#[derive(Debug)]
+struct Vouchers {
+    own: Voucher,
+    above: Option<Arc<Vouchers>>,
+}
+
+impl Vouchers {
+    fn are_current(vouchers: Option<&Arc<Vouchers>>, cache: &DescriptorCache) -> bool {
+        let mut next = vouchers;
+        while let Some(vouchers) = next {
+            if !cache.is_current(&vouchers.own) {
+                return false;
+            }
+            next = vouchers.above.as_ref();
+        }
+        true
+    }
 }
 
 /// The rules of one `.htaccess`.

@@ -51,6 +51,8 @@ mod origin;
 mod preconditions;
 /// Range requests (RFC 9110 §14).
 mod ranges;
+/// What the application changed before it answered is seen by the next request.
+mod read_your_writes;
 /// Faults once met, here or in other servers, each named by where it was reported.
 mod regressions;
 /// Which paths are files, which are PHP, which are nobody's.
