@@ -8,7 +8,7 @@
 //! - [`key`]: what an entry is found by; [`store`]: the table; [`record`]: what it keeps
 //! - [`look`]: one look at one path; [`open`]: its system calls, and no others in the program; [`walk`], [`links`]:
 //!   symbolic links; [`gate`]: the bound on blocking work
-//! - [`vouch`]: what vouches for what a look finds; [`watch`]: events of the kernel, by [`inotify`] and a [`listener`];
+//! - [`vouch`]: what vouches for what a look finds; [`watch`], [`events`]: by [`inotify`] and a [`listener`];
 //!   [`tree`]: the watched directories; [`epochs`]: the numbers that hits compare; [`filesystem`], [`mounts`]: where
 //!   events can be believed; [`trail`], [`sign`]: the way to a root; [`audit`]: whether a watch was right
 //! - [`judge`]: what a look means for the table; [`finding`]: what passes between the two
@@ -22,6 +22,7 @@ pub mod content;
 pub mod counters;
 pub mod entry;
 pub mod epochs;
+pub mod events;
 pub mod file;
 pub mod filesystem;
 pub mod finding;

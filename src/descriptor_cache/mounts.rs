@@ -1,10 +1,11 @@
 //! The table of mounts, which tells what is mounted at or below a document root (proc(5), `/proc/pid/mountinfo`).
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -65,13 +66,13 @@ impl Mounts {
     }
 
     /// Where something is mounted below the directory, seen from it.
-    pub fn below<'a>(&'a self, directory: &'a Path) -> impl Iterator<Item = &'a Path> {
+    fn below<'a>(&'a self, directory: &'a Path) -> impl Iterator<Item = &'a Path> {
         let points = self.0.iter().map(|(point, _)| point.as_path());
         points.filter_map(move |point| point.strip_prefix(directory).ok())
     }
 
     /// A number that changes with the mounts at or below these directories.
-    pub fn fingerprint<'a>(&self, directories: impl Iterator<Item = &'a Path> + Clone) -> u64 {
+    fn fingerprint<'a>(&self, directories: impl Iterator<Item = &'a Path> + Clone) -> u64 {
         let mut hash = Xxh3::new();
         for (point, what) in &self.0 {
             if directories
@@ -83,6 +84,41 @@ impl Mounts {
             }
         }
         hash.digest()
+    }
+}
+
+/// What is mounted at or below a root and its link targets.
+#[derive(Debug)]
+pub struct MountsBelow {
+    fingerprint: u64,
+    /// Paths below the root.
+    points: HashSet<Vec<u8>>,
+}
+
+impl MountsBelow {
+    /// Chooses what concerns them.
+    pub fn of<'a>(
+        mounts: &Mounts,
+        root: &'a Path,
+        targets: impl Iterator<Item = &'a Path> + Clone,
+    ) -> Self {
+        let points = mounts.below(root);
+        Self {
+            fingerprint: mounts.fingerprint(std::iter::once(root).chain(targets)),
+            points: points
+                .map(|point| point.as_os_str().as_bytes().to_vec())
+                .collect(),
+        }
+    }
+
+    /// Whether something is mounted at this path below the root.
+    pub fn has_point(&self, path: &[u8]) -> bool {
+        self.points.contains(path)
+    }
+
+    /// Whether something was mounted or unmounted between the two.
+    pub fn differ(&self, other: &Self) -> bool {
+        self.fingerprint != other.fingerprint
     }
 }
 

@@ -3,9 +3,8 @@
 //! A root's path may be a link that a release swaps. A *generation* is one directory that the path led to, held open: a
 //! request takes the current one once and sees nothing of another. Entries belong to a generation.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,7 +16,7 @@ use rustix::io::Errno;
 
 use super::gate::Gate;
 use super::links::{LinkPolicy, RefusalLog, adopt_targets};
-use super::mounts::Mounts;
+use super::mounts::MountsBelow;
 use super::names::NamesSlot;
 use super::open::Opener;
 use super::sign::Sign;
@@ -87,9 +86,8 @@ impl DocumentRoot {
             return;
         }
         let current = self.current();
-        let targets = &current.anchors.targets;
         let paths = std::iter::once(self.path.as_path())
-            .chain(targets.iter().map(|target| target.path.as_path()))
+            .chain(current.anchors.target_paths())
             .chain(current.anchors.absent.iter().map(PathBuf::as_path));
         let trails: Vec<_> = paths.map(|path| Trail::of(ground.opener, path)).collect();
         ground.watching.follow(&self.sign, &trails);
@@ -209,10 +207,7 @@ impl RootGeneration {
 
     /// Directories outside the root that links are followed into.
     pub fn link_targets(&self) -> impl Iterator<Item = &Path> {
-        self.anchors
-            .targets
-            .iter()
-            .map(|target| target.path.as_path())
+        self.anchors.target_paths()
     }
 
     pub(super) fn anchors(&self) -> &Anchors {
@@ -242,7 +237,7 @@ impl RootGeneration {
 
     /// Whether something is mounted at this path below the root.
     pub(super) fn is_mount_point(&self, path: &[u8]) -> bool {
-        self.mounts.points.contains(path)
+        self.mounts.has_point(path)
     }
 
     /// Whether the root has gone on to another generation, so that nothing of this one is worth remembering.
@@ -277,15 +272,19 @@ impl RootGeneration {
             names: NamesSlot::default(),
             retired: AtomicBool::new(false),
             planted: OnceLock::new(),
-            mounts: MountsBelow::of(&mounts, &anchors),
+            mounts: MountsBelow::of(&mounts, &anchors.root.path, anchors.target_paths()),
             anchors,
         })
     }
 
     /// Whether something was mounted or unmounted at or below the root or a link target.
     fn mounts_differ(&self, ground: Ground<'_>) -> bool {
-        let now = MountsBelow::of(&ground.watching.mounts(), &self.anchors);
-        now.fingerprint != self.mounts.fingerprint
+        let now = MountsBelow::of(
+            &ground.watching.mounts(),
+            &self.anchors.root.path,
+            self.anchors.target_paths(),
+        );
+        now.differ(&self.mounts)
     }
 
     /// Whether `path`, or the path of a link target, leads to another directory now.
@@ -311,32 +310,10 @@ impl RootGeneration {
         let same =
             |one: &Anchor, other: &Anchor| one.inode == other.inode && one.path == other.path;
         let (ours, theirs) = (&self.anchors.targets, &other.anchors.targets);
-        self.mounts.fingerprint == other.mounts.fingerprint
+        !self.mounts.differ(&other.mounts)
             && same(&self.anchors.root, &other.anchors.root)
             && ours.len() == theirs.len()
             && ours.iter().zip(theirs).all(|(our, their)| same(our, their))
-    }
-}
-
-/// What is mounted where a generation leads.
-#[derive(Debug)]
-struct MountsBelow {
-    fingerprint: u64,
-    /// Paths below the root.
-    points: HashSet<Vec<u8>>,
-}
-
-impl MountsBelow {
-    fn of(mounts: &Mounts, anchors: &Anchors) -> Self {
-        let targets = anchors.targets.iter().map(|target| target.path.as_path());
-        let directories = std::iter::once(anchors.root.path.as_path()).chain(targets);
-        let points = mounts.below(&anchors.root.path);
-        Self {
-            fingerprint: mounts.fingerprint(directories),
-            points: points
-                .map(|point| point.as_os_str().as_bytes().to_vec())
-                .collect(),
-        }
     }
 }
 

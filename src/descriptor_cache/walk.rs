@@ -259,6 +259,11 @@ impl<'a> Walk<'a> {
 }
 
 impl Anchors {
+    /// Paths of the allowed directories outside the root.
+    pub fn target_paths(&self) -> impl Iterator<Item = &Path> + Clone {
+        self.targets.iter().map(|target| target.path.as_path())
+    }
+
     fn contain(&self, inode: (u64, u64)) -> bool {
         self.root.inode == inode || self.targets.iter().any(|target| target.inode == inode)
     }

@@ -56,28 +56,24 @@ impl DirectoryRules {
     ) -> Result<bool, LookupError> {
         let folder = file.parent().unwrap_or(TreePath::ROOT).as_bytes();
         let chain = match self.known(root.id(), folder, now) {
-            Some((chain, ..)) => chain,
-            None => self.look(root, folder, now).await?,
+            Some(judged) => judged.chain,
+            None => self.look(root, folder, now).await?.chain,
         };
         Ok(chain.is_none_or(|chain| chain.allows(file.file_name())))
     }
 
-    /// The chain of a folder, when the oldest look in it was, and what vouches for it.
-    fn known(
-        &self,
-        generation: u64,
-        folder: &[u8],
-        now: UnixTime,
-    ) -> Option<(Option<Arc<Chain>>, UnixTime, Option<Arc<Vouchers>>)> {
+    /// What is known of a folder and needs no other look.
+    fn known(&self, generation: u64, folder: &[u8], now: UnixTime) -> Option<Judged> {
         let shard = self.shard(folder).read();
         let known = shard
             .folders
             .peek(folder)
             .filter(|_| shard.generation == generation)?;
-        let age = now.nanos_since(known.looked);
+        let judged = &known.judged;
+        let age = now.nanos_since(judged.looked);
         let fresh = (0..VALID_NANOS).contains(&age)
-            && Vouchers::are_current(known.vouchers.as_ref(), &self.cache);
-        fresh.then(|| (known.chain.clone(), known.looked, known.vouchers.clone()))
+            && Vouchers::are_current(judged.vouchers.as_ref(), &self.cache);
+        fresh.then(|| judged.clone())
     }
 
     /// Walks from the root down to the folder.
@@ -86,37 +82,31 @@ impl DirectoryRules {
         root: &Arc<RootGeneration>,
         folder: &[u8],
         now: UnixTime,
-    ) -> Result<Option<Arc<Chain>>, LookupError> {
-        let mut chain = None;
-        let mut looked = now;
-        let mut vouchers = None;
+    ) -> Result<Judged, LookupError> {
+        let mut judged = Judged {
+            chain: None,
+            looked: now,
+            vouchers: None,
+        };
         for end in folder_ends(folder) {
             let folder = folder.get(..end).unwrap_or_default();
             if let Some(known) = self.known(root.id(), folder, now) {
-                (chain, looked, vouchers) = known;
+                judged = known;
                 continue;
             }
             let (own, voucher) = self.own(root, folder).await?;
-            chain = extended(chain, own.as_ref());
-            if let Some(own) = voucher {
-                vouchers = Some(Arc::new(Vouchers {
-                    own,
-                    above: vouchers,
-                }));
-            }
             // As old as the oldest look in it, so that no chain of chains outlives its time.
+            judged = judged.and(own.as_ref(), voucher);
             self.keep(
                 root.id(),
                 folder,
                 Known {
                     own,
-                    chain: chain.clone(),
-                    looked,
-                    vouchers: vouchers.clone(),
+                    judged: judged.clone(),
                 },
             );
         }
-        Ok(chain)
+        Ok(judged)
     }
 
     /// The folder's own rules, and what vouches for them.
@@ -200,10 +190,32 @@ struct Shard {
 #[derive(Debug)]
 struct Known {
     own: Option<Own>,
+    judged: Judged,
+}
+
+/// What counts in one folder.
+#[derive(Debug, Clone)]
+struct Judged {
     /// None: neither the folder nor one above it has any rule.
     chain: Option<Arc<Chain>>,
+    /// When the oldest look in it was.
     looked: UnixTime,
     vouchers: Option<Arc<Vouchers>>,
+}
+
+impl Judged {
+    /// The same for a folder within.
+    fn and(self, own: Option<&Own>, voucher: Option<Voucher>) -> Judged {
+        let above = self.vouchers;
+        Judged {
+            chain: extended(self.chain, own),
+            looked: self.looked,
+            vouchers: match voucher {
+                Some(own) => Some(Arc::new(Vouchers { own, above })),
+                None => above,
+            },
+        }
+    }
 }
 
 /// What vouches for a chain, as far as its files are watched: the folder's own voucher, and those above it.
