@@ -116,6 +116,17 @@ impl Budget {
         Some(turn)
     }
 
+    /// The holder of a ticket, whoever's turn it is.
+    pub fn turn(&self, ticket: u64) -> Option<Turn> {
+        let holders = self.holders.lock();
+        let holder = holders.peek(&ticket)?;
+        Some(Turn {
+            ticket,
+            key: holder.key.clone(),
+            placed: holder.placed,
+        })
+    }
+
     /// Number of holders.
     pub fn holders(&self) -> usize {
         self.holders.lock().len()

@@ -105,6 +105,14 @@ counters! {
         links_refused,
         /// Generations begun by document roots.
         generations,
+        /// Events of the kernel taken in.
+        watch_events,
+        /// Times that the kernel dropped events, so that all was looked at again.
+        overflows,
+        /// Devices whose events are not believed any more, since a change went untold.
+        demotions,
+        /// Directories that could not be watched for lack of watches, at each try.
+        watch_fallbacks,
     }
 }
 

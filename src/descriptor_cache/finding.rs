@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use super::entry::FileEntry;
+use super::entry::{FileEntry, Identity};
+use super::epochs::Voucher;
 use super::found::{Found, LookupError, Source};
+use super::freshness::Trust;
 use super::record::{Held, Kind, Missed, Record};
 use super::root::RootGeneration;
 use super::settings::Settings;
+use super::vouch::Vouched;
 use crate::clock::Tick;
 
 /// A hit.
@@ -46,14 +49,14 @@ pub enum Finding {
 
 impl Finding {
     /// The record of it; none of an error.
-    pub fn into_record(self, look: &Look<'_>) -> Option<Record> {
+    pub fn into_record(self, trust: Trust, look: &Look<'_>) -> Option<Record> {
         let kind = match self {
             Self::Unchanged(entry) => Kind::File(entry, Held::Nothing),
             Self::File(entry, held) => Kind::File(entry, held),
             Self::Directory => Kind::Directory,
             Self::Missed(_) | Self::Nothing => return None,
         };
-        Some(Record::new(kind, look.started, look.started))
+        Some(Record::new(kind, trust, look.started, look.started))
     }
 }
 
@@ -68,6 +71,17 @@ pub struct Look<'a> {
     pub started: Tick,
     /// The table's epoch when it began.
     pub epoch: u64,
+    /// What may vouch for what it finds, noted before it.
+    pub vouched: Option<Vouched>,
+}
+
+/// What a watch vouches for, and what is looked at all the same now, to see whether the watch was right.
+#[derive(Debug)]
+pub struct Overdue {
+    /// The voucher, which is current.
+    pub voucher: Voucher,
+    /// The state that it vouches for; `None`: nothing is there.
+    pub identity: Option<Identity>,
 }
 
 /// What had to make room; to be dropped outside of any lock.

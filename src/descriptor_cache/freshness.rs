@@ -1,4 +1,4 @@
-//! When what is known may be used without another look.
+//! When what is known may be used without another look: while a watch vouches for it, else for a time.
 //!
 //! Times of a file tell two states apart only when the clock of the file system ticked in between. A file is *racy*
 //! while its last change lies less than [`RACY_WINDOW`] before the look: a change right after the look could leave the
@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::entry::Identity;
+use super::epochs::Voucher;
 use super::settings::Settings;
 use crate::clock::{Tick, UnixTime};
 
@@ -22,18 +23,88 @@ pub fn is_racy(identity: &Identity, now: UnixTime) -> bool {
     (-nanos(CLOCK_SKEW)..window).contains(&changed) || (-window..window).contains(&modified)
 }
 
-/// Whether a file or directory looked at at `looked` needs no other look.
-pub fn is_valid(settings: &Settings, looked: Tick, now: Tick) -> bool {
-    now.since(looked) < settings.valid
+/// What freshness is judged by at one moment.
+#[derive(Copy, Clone, Debug)]
+pub struct Moment<'a> {
+    /// The knobs.
+    pub settings: &'a Settings,
+    /// The time.
+    pub now: Tick,
+    /// How often all was in doubt; see [`Watching::overflows`](super::watch::Watching::overflows).
+    pub overflows: u64,
 }
 
-/// Whether a remembered error still counts; `brief` for those other than a missing file.
-pub fn error_is_valid(settings: &Settings, brief: Brevity, looked: Tick, now: Tick) -> bool {
-    let limit = match brief {
-        Brevity::Usual => settings.errors_valid,
-        Brevity::Brief => settings.errors_valid.min(BRIEF),
-    };
-    now.since(looked) < limit
+/// What tells that something has changed.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// A watch.
+    Watched(Voucher),
+    /// Another look, after `valid`; and an event about its name, when there is one: of a link, or of a file that may be
+    /// changed by another name as well.
+    Local(Option<Voucher>),
+    /// Another look, sooner: others may change it.
+    Remote,
+}
+
+impl Trust {
+    /// The voucher, unless something has happened since.
+    pub fn current(&self, moment: &Moment<'_>) -> Option<&Voucher> {
+        match self {
+            Self::Watched(voucher) if voucher.is_current(moment.overflows) => Some(voucher),
+            _ => None,
+        }
+    }
+
+    /// The voucher, if a watch tells every change.
+    pub fn voucher(&self) -> Option<&Voucher> {
+        match self {
+            Self::Watched(voucher) => Some(voucher),
+            Self::Local(_) | Self::Remote => None,
+        }
+    }
+
+    /// Whether an event has told that something may have changed.
+    pub fn is_stale(&self, overflows: u64) -> bool {
+        match self {
+            Self::Watched(voucher) | Self::Local(Some(voucher)) => !voucher.is_current(overflows),
+            Self::Local(None) | Self::Remote => false,
+        }
+    }
+
+    /// Whether a file or directory looked at at `looked` needs no other look.
+    pub fn is_valid(&self, moment: &Moment<'_>, looked: Tick) -> bool {
+        if self.is_stale(moment.overflows) {
+            return false;
+        }
+        let limit = match self {
+            Self::Watched(_) => moment.settings.valid * SAFETY,
+            Self::Local(_) => moment.settings.valid,
+            Self::Remote => moment.settings.valid_remote,
+        };
+        moment.now.since(looked) < limit
+    }
+
+    /// Whether a remembered error still counts.
+    pub fn error_is_valid(&self, moment: &Moment<'_>, brevity: Brevity, looked: Tick) -> bool {
+        let settings = moment.settings;
+        if self.is_stale(moment.overflows) {
+            return false;
+        }
+        let limit = match (self, brevity) {
+            (Self::Watched(_), Brevity::Usual) => {
+                (settings.valid * SAFETY).max(settings.errors_valid)
+            }
+            (_, Brevity::Usual) => settings.errors_valid,
+            (_, Brevity::Brief) => settings.errors_valid.min(BRIEF),
+        };
+        moment.now.since(looked) < limit
+    }
+
+    /// Whether a state that was racy at its look may be used. Afterwards it is looked at once more, for its settled
+    /// entity-tag.
+    pub fn covers_race(&self, moment: &Moment<'_>, looked: Tick) -> bool {
+        self.current(moment).is_some() && moment.now.since(looked) < RACY_WINDOW
+    }
 }
 
 /// How long an error is remembered.
@@ -51,11 +122,16 @@ fn nanos(duration: Duration) -> i128 {
 
 /// How long after its last change a file is racy.
 pub const RACY_WINDOW: Duration = Duration::from_secs(2);
+/// What a watch vouches for is looked at all the same after this many times `valid`.
+pub const SAFETY: u32 = 10;
 const CLOCK_SKEW: Duration = Duration::from_secs(3600);
 const BRIEF: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::epochs::Epochs;
     use super::*;
 
     const NOW: UnixTime = UnixTime {
@@ -105,10 +181,23 @@ mod tests {
     #[test]
     fn errors_other_than_a_missing_file_count_for_a_second_at_most() {
         let settings = Settings::default();
-        let at = |millis: u64| Tick(10_000 + millis);
-        assert!(error_is_valid(&settings, Brevity::Usual, at(0), at(1999)));
-        assert!(!error_is_valid(&settings, Brevity::Usual, at(0), at(2000)));
-        assert!(error_is_valid(&settings, Brevity::Brief, at(0), at(999)));
-        assert!(!error_is_valid(&settings, Brevity::Brief, at(0), at(1000)));
+        let counts = |trust: &Trust, brevity, millis: u64, overflows| {
+            let moment = Moment {
+                settings: &settings,
+                now: Tick(10_000 + millis),
+                overflows,
+            };
+            trust.error_is_valid(&moment, brevity, Tick(10_000))
+        };
+        assert!(counts(&Trust::Local(None), Brevity::Usual, 1999, 0));
+        assert!(!counts(&Trust::Local(None), Brevity::Usual, 2000, 0));
+        assert!(counts(&Trust::Local(None), Brevity::Brief, 999, 0));
+        assert!(!counts(&Trust::Local(None), Brevity::Brief, 1000, 0));
+        let watched = Trust::Watched(Arc::new(Epochs::default()).vouch(b"a", 0));
+        assert!(counts(&watched, Brevity::Usual, 299_999, 0));
+        assert!(!counts(&watched, Brevity::Usual, 300_000, 0));
+        assert!(!counts(&watched, Brevity::Usual, 0, 1), "all is in doubt");
+        assert!(counts(&watched, Brevity::Brief, 999, 0));
+        assert!(!counts(&watched, Brevity::Brief, 1000, 0));
     }
 }

@@ -11,6 +11,7 @@ use super::counters::increment;
 use super::file::OpenFile;
 use super::finding::Look;
 use super::found::Source;
+use super::freshness::Trust;
 use super::key::Key;
 use super::record::Held;
 use crate::clock::Tick;
@@ -25,6 +26,7 @@ impl DescriptorCache {
         file: OpenFile,
         bytes: Option<Bytes>,
         admitted: bool,
+        trust: &Trust,
     ) -> (Source, Held) {
         if let Some(bytes) = bytes {
             let source = Source::Memory(bytes.clone());
@@ -37,26 +39,41 @@ impl DescriptorCache {
                 file.close();
                 return (source, Held::Nothing);
             }
-            return (source, self.hold_descriptor(look, key, Arc::new(file)));
+            return (
+                source,
+                self.hold_descriptor(look, key, Arc::new(file), trust),
+            );
         }
         let file = Arc::new(file);
         let source = Source::Descriptor(Arc::clone(&file));
         let held = if admitted {
-            self.hold_descriptor(look, key, file)
+            self.hold_descriptor(look, key, file, trust)
         } else {
             Held::Nothing
         };
         (source, held)
     }
 
-    fn hold_descriptor(&self, look: &Look<'_>, key: &Key, file: Arc<OpenFile>) -> Held {
+    fn hold_descriptor(
+        &self,
+        look: &Look<'_>,
+        key: &Key,
+        file: Arc<OpenFile>,
+        trust: &Trust,
+    ) -> Held {
+        // An idle descriptor would keep others from removing the file.
+        if matches!(trust, Trust::Remote) {
+            return Held::Nothing;
+        }
         let charge = self.descriptors.charge(1);
         if self.make_room(
             &self.descriptors,
             &self.counters.events.descriptors_given_up,
         ) {
             let hold = self.descriptors.hold(key.clone(), look.started);
-            Held::Descriptor(file, hold, charge)
+            let mut held = Held::Descriptor(file, hold, charge, None);
+            held.mark(trust);
+            held
         } else {
             Held::Nothing
         }

@@ -6,47 +6,71 @@ use std::sync::atomic::Ordering;
 use super::DescriptorCache;
 use super::counters::increment;
 use super::entry::{FileEntry, Identity};
+use super::filesystem::Locality;
 use super::finding::{Displaced, Finding, Known, Look};
 use super::found::{FileFound, Found, Looked, LookupError, Outcome, Source};
+use super::freshness::{Moment, Trust};
 use super::key::{Key, KeyView};
-use super::look::{Failure, Glass, Sight, look as look_at};
-use super::lookup::{Answer, BROKEN};
+use super::look::{Failure, Glass, Seen, Sight, Way, look as look_at};
+use super::lookup::{Answer, BROKEN, Told};
 use super::record::{Held, Missed};
 use super::root::RootGeneration;
+use super::vouch::Reach;
 
 impl DescriptorCache {
     /// Looks and enters what was found.
-    pub(super) fn look(&self, root: &RootGeneration, key: &Key) -> Answer {
+    pub(super) fn look(&self, root: &RootGeneration, key: &Key) -> Told {
         // The flight before this one may have landed just now.
-        if let Some(answer) = self.recall(&key.view()) {
-            return answer;
+        if let Some((answer, trust)) = self.recall(&key.view(), Trust::clone) {
+            return Told { answer, trust };
         }
         let settings = self.settings.load_full();
-        // Taken before the look, so that nothing is ever taken for younger than it is.
+        // All taken before the look, so that nothing is ever taken for younger than it is.
+        let started = self.clock.now();
         let look = Look {
             root,
             settings: &settings,
-            started: self.clock.now(),
+            started,
             epoch: self.store.epoch(),
+            vouched: self.watching.vouch(&self.opener, root, key.path(), started),
         };
-        let known = self.store.known(key, &settings, look.started);
-        let (finding, answer) = match self.sight(&look, key, known.as_ref()) {
-            Ok(sight) => self.judge(&look, key, sight, known),
-            Err(failure) => judge_failure(&look, key, failure, known.is_some()),
+        let moment = Moment {
+            settings: &settings,
+            now: started,
+            overflows: self.watching.overflows(),
+        };
+        let overdue = self.store.overdue(key, &moment);
+        let known = self.store.known(key, &moment);
+        let seen = self.sight(&look, key, known.as_ref());
+        if let Some(overdue) = overdue {
+            self.audit(&look, &overdue, &seen);
+        }
+        let trust = trust(&look, key, &seen);
+        let (finding, answer) = match seen {
+            Ok(seen) => self.judge(&look, key, seen.sight, known, &trust),
+            Err(failure) => judge_failure(&look, key, failure, known.is_some(), &trust),
         };
         self.count(&answer);
         if let Some(finding) = finding {
-            self.release(self.store.settle(key.clone(), finding, &look));
+            self.release(
+                self.store
+                    .settle(key.clone(), finding, trust.clone(), &look),
+            );
         }
-        answer
+        Told { answer, trust }
     }
 
-    fn sight(&self, look: &Look<'_>, key: &Key, known: Option<&Known>) -> Result<Sight, Failure> {
+    fn sight(&self, look: &Look<'_>, key: &Key, known: Option<&Known>) -> Result<Seen, Failure> {
         let glass = Glass {
             opener: &self.opener,
             settings: look.settings,
             content: &self.content,
             now: self.clock.unix_precise(),
+            watching: &self.watching,
+            way: match &look.vouched {
+                Some(vouched) if vouched.reach != Reach::Link => Way::Plain,
+                _ => Way::Any,
+            },
         };
         // Only what a request can be served from needs no opening.
         let held = known
@@ -70,6 +94,7 @@ impl DescriptorCache {
         key: &Key,
         sight: Sight,
         known: Option<Known>,
+        trust: &Trust,
     ) -> (Option<Finding>, Answer) {
         let admitted = known
             .as_ref()
@@ -89,7 +114,7 @@ impl DescriptorCache {
                     }),
                 );
             }
-            Sight::Unchanged => {
+            Sight::Unchanged(_) => {
                 let Some(Known {
                     file: Some((entry, source)),
                     ..
@@ -122,7 +147,11 @@ impl DescriptorCache {
         let entry = entry_for(known, identity, racy);
         let (source, held) = match opened {
             None => (Source::None, Held::Nothing),
-            Some((file, bytes)) => self.hold(look, key, file, bytes, admitted && !racy),
+            Some((file, bytes)) => {
+                // What is racy may change unseen, unless a watch tells.
+                let may_hold = admitted && (!racy || matches!(trust, Trust::Watched(_)));
+                self.hold(look, key, file, bytes, may_hold, trust)
+            }
         };
         let found = Found::File(FileFound {
             entry: Arc::clone(&entry),
@@ -167,15 +196,46 @@ impl DescriptorCache {
     }
 }
 
+/// What is to tell a change of what was seen.
+fn trust(look: &Look<'_>, key: &Key, seen: &Result<Seen, Failure>) -> Trust {
+    let (plain, exists, locality) = match seen {
+        Ok(seen) => {
+            let single = match &seen.sight {
+                Sight::Directory => true,
+                // What is changed by another name is told to that name's directory.
+                Sight::Script { identity, .. } | Sight::File { identity, .. } => {
+                    identity.links == 1
+                }
+                Sight::Unchanged(identity) => identity.links == 1,
+            };
+            // A file mounted on its own is changed in the directory it comes from.
+            let apart = look.root.is_mount_point(key.path());
+            let own = single && !apart;
+            (seen.way == Way::Plain && own, true, seen.locality)
+        }
+        Err(Failure::Missing(way)) => (*way == Way::Plain, false, Locality::Local),
+        // What refuses may stand anywhere on the path.
+        Err(_) => (false, false, Locality::Local),
+    };
+    match &look.vouched {
+        _ if locality == Locality::Remote => Trust::Remote,
+        Some(vouched) if plain && vouched.reach.tells(exists) => {
+            Trust::Watched(vouched.voucher.clone())
+        }
+        vouched => Trust::Local(vouched.as_ref().map(|vouched| vouched.voucher.clone())),
+    }
+}
+
 /// What a failure means for the table and for those who wait.
 fn judge_failure(
     look: &Look<'_>,
     key: &Key,
     failure: Failure,
     was_known: bool,
+    trust: &Trust,
 ) -> (Option<Finding>, Answer) {
     let (answer, error) = match failure {
-        Failure::Missing => {
+        Failure::Missing(_) => {
             let outcome = if was_known {
                 Outcome::Replaced
             } else {
@@ -195,10 +255,7 @@ fn judge_failure(
     };
     let remembered = look.settings.errors && key.path().len() <= LONGEST_REMEMBERED;
     let finding = if remembered {
-        Finding::Missed(Missed {
-            error,
-            looked: look.started,
-        })
+        Finding::Missed(Missed::new(error, trust.clone(), look.started))
     } else {
         Finding::Nothing
     };

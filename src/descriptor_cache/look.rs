@@ -10,13 +10,15 @@ use super::budget::Budget;
 use super::content::read_unchanged;
 use super::entry::Identity;
 use super::file::{Descriptor, OpenFile};
+use super::filesystem::Locality;
 use super::found::{LookupError, Want};
 use super::freshness::is_racy;
 use super::links::Symlinks;
 use super::open::Opener;
 use super::root::RootGeneration;
 use super::settings::Settings;
-use super::walk::{Links, Stopped, walk};
+use super::walk::{Links, Stopped, plainly, walk};
+use super::watch::Watching;
 use crate::clock::UnixTime;
 
 /// What a look is made with.
@@ -30,6 +32,30 @@ pub struct Glass<'a> {
     pub content: &'a Arc<Budget>,
     /// Taken before the look.
     pub now: UnixTime,
+    /// Knows the file systems.
+    pub watching: &'a Watching,
+    /// The way to be tried first.
+    pub way: Way,
+}
+
+/// How a path led to what was seen.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Through directories alone.
+    Plain,
+    /// Perhaps through links.
+    Any,
+}
+
+/// What was seen, and where.
+#[derive(Debug)]
+pub struct Seen {
+    /// What was seen.
+    pub sight: Sight,
+    /// How the path led to it.
+    pub way: Way,
+    /// What its file system promises.
+    pub locality: Locality,
 }
 
 /// What was seen.
@@ -37,8 +63,8 @@ pub struct Glass<'a> {
 pub enum Sight {
     /// A directory.
     Directory,
-    /// A regular file in the state that was known.
-    Unchanged,
+    /// A regular file in the state that was known, with its facts.
+    Unchanged(Identity),
     /// A regular file, not opened for reading.
     Script {
         /// Its facts.
@@ -63,7 +89,7 @@ pub enum Sight {
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// Nothing is there.
-    Missing,
+    Missing(Way),
     /// Descriptors or memory ran out, or a network file system lost the handle: worth one other try.
     Exhausted,
     /// Anything else.
@@ -80,26 +106,33 @@ pub fn look(
     path: &[u8],
     want: Want,
     known: Option<&Identity>,
-) -> Result<Sight, Failure> {
+) -> Result<Seen, Failure> {
     let mut tries = 0;
     loop {
         tries += 1;
-        let located = locate(glass.opener, root, path)?;
+        let (located, way) = locate(glass.opener, root, path, glass.way)?;
         let facts = glass.opener.facts(&located)?;
+        let device = facts.identity.device;
+        let locality = glass.watching.locality(glass.opener, device, &located);
+        let seen = |sight| Seen {
+            sight,
+            way,
+            locality,
+        };
         match facts.kind {
             FileType::RegularFile => {}
-            FileType::Directory => return Ok(Sight::Directory),
+            FileType::Directory => return Ok(seen(Sight::Directory)),
             FileType::Symlink => return Err(Failure::Error(LookupError::LinkRefused)),
             _ => return Err(Failure::Error(LookupError::NotRegular)),
         }
         if want == Want::Script {
-            return Ok(Sight::Script {
+            return Ok(seen(Sight::Script {
                 identity: facts.identity,
                 racy: is_racy(&facts.identity, glass.now),
-            });
+            }));
         }
         if known == Some(&facts.identity) {
-            return Ok(Sight::Unchanged);
+            return Ok(seen(Sight::Unchanged(facts.identity)));
         }
         let descriptor = match glass.opener.readable(&located) {
             // Some file systems cannot open again what was removed meanwhile.
@@ -111,24 +144,24 @@ pub fn look(
         let file = OpenFile::new(descriptor, identity.size, root.gate().clone());
         if !is_small(glass.settings, &identity) {
             let racy = is_racy(&identity, glass.now);
-            return Ok(Sight::File {
+            return Ok(seen(Sight::File {
                 identity,
                 racy,
                 file,
                 bytes: None,
-            });
+            }));
         }
         if let Some(bytes) = read_unchanged(glass.opener, &file, &identity, glass.content)? {
             let racy = is_racy(&identity, glass.now);
-            return Ok(Sight::File {
+            return Ok(seen(Sight::File {
                 identity,
                 racy,
                 file,
                 bytes: Some(bytes),
-            });
+            }));
         }
         if tries == TRIES {
-            return restless(glass.opener, file, root);
+            return restless(glass.opener, file, root).map(seen);
         }
         file.close();
     }
@@ -150,8 +183,30 @@ fn is_small(settings: &Settings, identity: &Identity) -> bool {
     settings.content > 0 && identity.size <= settings.content_max_file
 }
 
-/// Opens by O_PATH what the path leads to by the root's link policy.
-fn locate(opener: &Opener, root: &RootGeneration, path: &[u8]) -> Result<Descriptor, Failure> {
+/// Opens by O_PATH what the path leads to by the root's link policy, the way without links first where that is wanted.
+fn locate(
+    opener: &Opener,
+    root: &RootGeneration,
+    path: &[u8],
+    way: Way,
+) -> Result<(Descriptor, Way), Failure> {
+    if way == Way::Plain {
+        match plainly(opener, root.anchors(), path) {
+            // A link, or renames all the time.
+            Err(Errno::LOOP | Errno::AGAIN) => {}
+            Err(errno) => {
+                return Err(match errno.into() {
+                    Failure::Missing(_) => Failure::Missing(Way::Plain),
+                    failure => failure,
+                });
+            }
+            Ok(located) => return Ok((located, Way::Plain)),
+        }
+    }
+    by_policy(opener, root, path).map(|located| (located, Way::Any))
+}
+
+fn by_policy(opener: &Opener, root: &RootGeneration, path: &[u8]) -> Result<Descriptor, Failure> {
     let anchors = root.anchors();
     let symlinks = root.policy().symlinks;
     let (resolve, links) = match symlinks {
@@ -184,7 +239,7 @@ impl From<Errno> for Failure {
         match errno {
             // EINVAL and EILSEQ: a name that the file system cannot have.
             Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => {
-                Self::Missing
+                Self::Missing(Way::Any)
             }
             Errno::ACCESS | Errno::PERM => Self::Error(LookupError::Forbidden),
             Errno::LOOP | Errno::XDEV => Self::Error(LookupError::LinkRefused),

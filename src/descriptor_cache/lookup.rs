@@ -8,16 +8,35 @@ use tokio::time::{Instant, timeout_at};
 
 use super::DescriptorCache;
 use super::counters::increment;
+use super::epochs::Voucher;
 use super::finding::Recalled;
 use super::flight::{Flight, Landed};
 use super::found::{Found, Looked, LookupError, Outcome, Want};
+use super::freshness::{Moment, Trust};
 use super::key::{Key, Probe};
 use super::names::RootNames;
 use super::root::RootGeneration;
+use super::settings::Settings;
 use crate::request::TreePath;
 
-/// What a look answers to all who wait for it.
-pub(super) type Answer = Result<Looked, LookupError>;
+/// The answer of a lookup.
+pub type Answer = Result<Looked, LookupError>;
+
+/// What a look tells all who wait for it.
+#[derive(Clone, Debug)]
+pub struct Told {
+    pub(super) answer: Answer,
+    pub(super) trust: Trust,
+}
+
+impl Told {
+    fn unvouched(answer: Answer) -> Self {
+        Self {
+            answer,
+            trust: Trust::Local(None),
+        }
+    }
+}
 
 impl DescriptorCache {
     /// What stands at `path` below the root.
@@ -34,59 +53,146 @@ impl DescriptorCache {
         want: Want,
     ) -> Answer {
         let probe = self.hashing.probe(root.id(), want, path.as_bytes());
-        if let Some(answer) = self.recall(&probe) {
+        if let Some((answer, ())) = self.recall(&probe, |_| ()) {
             return answer;
         }
-        if exceeds_limits(path) {
-            return Ok(Looked {
-                found: Found::Missing,
-                outcome: Outcome::Negative,
-            });
-        }
-        let landing = self.flights.board(probe.to_key(), |flight| {
-            tokio::spawn(fly(
-                Arc::clone(self),
-                Arc::clone(root),
-                probe.to_key(),
-                flight,
-            ));
-        });
-        match landing.wait().await {
-            Landed::First(answer) => answer,
-            Landed::Shared(mut answer) => {
-                if let Ok(looked) = &mut answer {
-                    looked.outcome = Outcome::Waited;
-                    increment(&self.counters.events.waited);
-                }
-                answer
-            }
-            // The task has panicked, or its runtime is being shut down.
-            Landed::Lost => Err(BROKEN),
+        self.join(root, path, &probe).await.answer
+    }
+
+    /// The same with the voucher that the answer rests on: what is made from the answer may be used while it
+    /// [is current](Self::is_current). `None`: no watch vouches for it.
+    pub async fn lookup_vouched(
+        self: &Arc<Self>,
+        root: &Arc<RootGeneration>,
+        path: TreePath<'_>,
+        want: Want,
+    ) -> (Answer, Option<Voucher>) {
+        let probe = self.hashing.probe(root.id(), want, path.as_bytes());
+        let told = match self.recall(&probe, Trust::clone) {
+            Some((answer, trust)) => Told { answer, trust },
+            None => self.join(root, path, &probe).await,
+        };
+        (told.answer, told.trust.voucher().cloned())
+    }
+
+    /// Whether nothing has happened to what the voucher is for; no system call.
+    pub fn is_current(&self, voucher: &Voucher) -> bool {
+        voucher.is_current(self.watching.overflows())
+    }
+
+    /// Takes in what has happened in watched directories until now, so that every lookup that begins after this is
+    /// answered by it: to be called before the answer of a program is passed on that may have changed files. One system
+    /// call when nothing has happened.
+    pub async fn take_in_events(self: &Arc<Self>) {
+        self.take_in_pending();
+        if self.watching.has_marks() {
+            let cache = Arc::clone(self);
+            let _ = tokio::task::spawn_blocking(move || cache.resolve_marked()).await;
         }
     }
 
-    /// The names in the root directory, as they were at most `errors_valid` ago.
+    /// The same but for the way to roots, where a new release is looked at soon after.
+    pub fn take_in_pending(&self) {
+        if self.watching.is_listening() {
+            self.watching.take_in();
+        }
+    }
+
+    /// Shares a look, or has one made.
+    async fn join(
+        self: &Arc<Self>,
+        root: &Arc<RootGeneration>,
+        path: TreePath<'_>,
+        probe: &Probe<'_>,
+    ) -> Told {
+        if exceeds_limits(path) {
+            return Told::unvouched(Ok(Looked {
+                found: Found::Missing,
+                outcome: Outcome::Negative,
+            }));
+        }
+        let mut joined = 0;
+        loop {
+            let mut own = false;
+            let landing = self.flights.board(probe.to_key(), |flight| {
+                own = true;
+                tokio::spawn(fly(
+                    Arc::clone(self),
+                    Arc::clone(root),
+                    probe.to_key(),
+                    flight,
+                ));
+            });
+            let told = match landing.wait().await {
+                Landed::First(told) => told,
+                Landed::Shared(mut told) => {
+                    if let Ok(looked) = &mut told.answer {
+                        looked.outcome = Outcome::Waited;
+                        increment(&self.counters.events.waited);
+                    }
+                    told
+                }
+                // The task has panicked, or its runtime is being shut down.
+                Landed::Lost => Told::unvouched(Err(BROKEN)),
+            };
+            // A look that others began may be older than a change that this request follows.
+            let stale = told.trust.is_stale(self.watching.overflows());
+            if own || !stale || joined == JOINED {
+                return told;
+            }
+            joined += 1;
+            if let Some((answer, trust)) = self.recall(probe, Trust::clone) {
+                return Told { answer, trust };
+            }
+        }
+    }
+
+    /// The names in the root directory: the present ones while a watch vouches for them, else as they were at most
+    /// `errors_valid` ago.
     ///
     /// Answered at the first poll and without a system call while they are remembered; else a task looks.
     pub async fn root_names(self: &Arc<Self>, root: &Arc<RootGeneration>) -> RootNames {
-        if let Some(names) = root.names().recall(&self.settings.load(), self.clock.now()) {
-            return names;
+        let mut joined = 0;
+        loop {
+            if let Some(names) = root.names().recall(&self.moment(&self.settings.load())) {
+                return names;
+            }
+            let mut own = false;
+            let landing = self.name_flights.board(root.id(), |flight| {
+                own = true;
+                tokio::spawn(fly_for_names(Arc::clone(self), Arc::clone(root), flight));
+            });
+            let names = match landing.wait().await {
+                Landed::First(names) | Landed::Shared(names) => names,
+                Landed::Lost => RootNames::Unknown,
+            };
+            let stale = root.names().is_stale(self.watching.overflows());
+            if own || !stale || joined == JOINED {
+                return names;
+            }
+            joined += 1;
         }
-        let landing = self.name_flights.board(root.id(), |flight| {
-            tokio::spawn(fly_for_names(Arc::clone(self), Arc::clone(root), flight));
-        });
-        match landing.wait().await {
-            Landed::First(names) | Landed::Shared(names) => names,
-            Landed::Lost => RootNames::Unknown,
+    }
+
+    /// What freshness is judged by now.
+    pub(super) fn moment<'a>(&self, settings: &'a Settings) -> Moment<'a> {
+        Moment {
+            settings,
+            now: self.clock.now(),
+            overflows: self.watching.overflows(),
         }
     }
 
     /// What the table answers.
-    pub(super) fn recall(&self, probe: &Probe<'_>) -> Option<Answer> {
-        let recalled = self
-            .store
-            .recall(probe, &self.settings.load(), self.clock.now())?;
-        Some(match recalled {
+    pub(super) fn recall<T>(
+        &self,
+        probe: &Probe<'_>,
+        also: impl FnOnce(&Trust) -> T,
+    ) -> Option<(Answer, T)> {
+        let (recalled, also) =
+            self.store
+                .recall(probe, &self.moment(&self.settings.load()), also)?;
+        let answer = match recalled {
             Recalled::Found(found) => {
                 self.counters.hits.increment();
                 Ok(Looked {
@@ -104,7 +210,8 @@ impl DescriptorCache {
                     Some(error) => Err(error),
                 }
             }
-        })
+        };
+        Some((answer, also))
     }
 }
 
@@ -112,12 +219,12 @@ async fn fly(
     cache: Arc<DescriptorCache>,
     root: Arc<RootGeneration>,
     key: Key,
-    flight: Flight<Key, Answer>,
+    flight: Flight<Key, Told>,
 ) {
     let deadline = Instant::now() + root.gate().patience();
     let Some(permit) = root.gate().enter().await else {
         increment(&cache.counters.events.unavailable);
-        flight.land(Err(LookupError::Unavailable));
+        flight.land(Told::unvouched(Err(LookupError::Unavailable)));
         return;
     };
     let mut looking = tokio::task::spawn_blocking(move || {
@@ -126,10 +233,10 @@ async fn fly(
         answer
     });
     match timeout_at(deadline, &mut looking).await {
-        Ok(answer) => flight.land(answer.unwrap_or(Err(BROKEN))),
+        Ok(told) => flight.land(told.unwrap_or(Told::unvouched(Err(BROKEN)))),
         Err(_) => {
             // Whoever asks for the path while the call hangs is told at once.
-            flight.announce(Err(LookupError::Unavailable));
+            flight.announce(Told::unvouched(Err(LookupError::Unavailable)));
             let late = looking.await;
             drop(late);
         }
@@ -146,7 +253,9 @@ async fn fly_for_names(
         return;
     };
     let mut looking = tokio::task::spawn_blocking(move || {
-        let names = root.names().look(&cache.opener, &cache.clock, &root);
+        let names = root
+            .names()
+            .look(&cache.opener, &cache.watching, &cache.clock, &root);
         drop(permit);
         names
     });
@@ -171,3 +280,5 @@ pub(super) const BROKEN: LookupError = LookupError::Io(Errno::IO.raw_os_error())
 /// PATH_MAX and NAME_MAX of Linux, without the final NUL.
 const LONGEST_PATH: usize = 4095;
 const LONGEST_NAME: usize = 255;
+/// Looks of others that a request takes part in, one after the other, before it takes what it gets.
+const JOINED: u32 = 2;

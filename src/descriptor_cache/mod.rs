@@ -8,38 +8,53 @@
 //! - [`key`]: what an entry is found by; [`store`]: the table; [`record`]: what it keeps
 //! - [`look`]: one look at one path; [`open`]: its system calls, and no others in the program; [`walk`], [`links`]:
 //!   symbolic links; [`gate`]: the bound on blocking work
+//! - [`vouch`]: what vouches for what a look finds; [`watch`], [`events`]: by [`inotify`] and a [`listener`];
+//!   [`tree`]: the watched directories; [`epochs`]: the numbers that hits compare; [`filesystem`], [`mounts`]: where
+//!   events can be believed; [`trail`], [`sign`]: the way to a root; [`audit`]: whether a watch was right
 //! - [`judge`]: what a look means for the table; [`finding`]: what passes between the two
 //! - [`entry`]: facts of a file and heads prepared from them; [`mod@file`]: its descriptor; [`content`]: its bytes
 //! - [`budget`], [`holding`]: how many descriptors and bytes are held, and who gives way; [`release`]: the timer
 //! - [`settings`], [`counters`], [`found`]: knobs, numbers, answers
 
+pub mod audit;
 pub mod budget;
 pub mod content;
 pub mod counters;
 pub mod entry;
+pub mod epochs;
+pub mod events;
 pub mod file;
+pub mod filesystem;
 pub mod finding;
 pub mod flight;
 pub mod found;
 pub mod freshness;
 pub mod gate;
 pub mod holding;
+pub mod inotify;
 pub mod judge;
 pub mod key;
 pub mod links;
+pub mod listener;
 pub mod look;
 pub mod lookup;
+pub mod mounts;
 pub mod names;
 pub mod open;
 pub mod record;
 pub mod release;
 pub mod root;
 pub mod settings;
+pub mod sign;
 pub mod store;
+pub mod trail;
+pub mod tree;
+pub mod vouch;
 pub mod walk;
+pub mod watch;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -48,21 +63,24 @@ use parking_lot::Mutex;
 pub use budget::DescriptorBudget;
 pub use counters::{Counters, CountersSnapshot};
 pub use entry::{FileEntry, HeadPair, HeadRulesId, Identity, PreparedHeads};
+pub use epochs::Voucher;
 pub use file::OpenFile;
 pub use found::{FileFound, Found, Looked, LookupError, Outcome, Source, Want};
 pub use links::{LinkPolicy, LinkTargets, Symlinks};
 pub use names::{NameList, RootNames};
 pub use root::{DocumentRoot, RootError, RootGeneration};
-pub use settings::Settings;
+pub use settings::{Settings, Watch};
 
 use self::budget::Budget;
 use self::flight::Flights;
 use self::gate::Gate;
 use self::key::{Hashing, Key};
-use self::lookup::Answer;
+use self::listener::Listener;
+use self::lookup::Told;
 use self::open::Opener;
-use self::root::Roots;
+use self::root::{Ground, Roots};
 use self::store::Store;
+use self::watch::Watching;
 use crate::clock::{Clock, Tick};
 
 /// One cache for the whole process; see the [module](self).
@@ -74,11 +92,14 @@ pub struct DescriptorCache {
     opener: Opener,
     hashing: Hashing,
     store: Store,
-    flights: Arc<Flights<Key, Answer>>,
+    flights: Arc<Flights<Key, Told>>,
     name_flights: Arc<Flights<u64, RootNames>>,
     descriptors: Arc<Budget>,
     content: Arc<Budget>,
     roots: Roots,
+    watching: Arc<Watching>,
+    listener: Mutex<Option<Listener>>,
+    me: Weak<Self>,
     last_expiry: Mutex<Tick>,
     patience: Duration,
 }
@@ -86,7 +107,7 @@ pub struct DescriptorCache {
 impl DescriptorCache {
     /// An empty cache. `settings.descriptors: None` takes what the process' limit leaves without FastCGI slots.
     pub fn new(settings: Settings, clock: Clock) -> Arc<Self> {
-        Arc::new(Self::with_patience(settings, clock, gate::PATIENCE))
+        Self::with_patience(settings, clock, gate::PATIENCE)
     }
 
     /// Takes over other settings; entries stay. The number of shards stays, and bounds count from the next entry or
@@ -95,6 +116,8 @@ impl DescriptorCache {
         self.descriptors.set_limit(descriptor_limit(&settings));
         self.content.set_limit(settings.content);
         self.store.reconfigure(&settings);
+        self.watching.reconfigure(settings.watch);
+        self.listen();
         self.settings.store(Arc::new(settings));
     }
 
@@ -111,7 +134,7 @@ impl DescriptorCache {
     pub fn root(&self, path: &Path, policy: LinkPolicy) -> Result<Arc<DocumentRoot>, RootError> {
         let (root, ended) =
             self.roots
-                .open(&self.opener, path, &policy, Gate::new(self.patience))?;
+                .open(self.ground(), path, &policy, Gate::new(self.patience))?;
         if let Some(ended) = ended {
             self.end_generation(&ended);
         }
@@ -133,13 +156,17 @@ impl DescriptorCache {
             errors,
             descriptors: self.descriptors.used(),
             content: self.content.used(),
+            watches: self.watching.watches(),
             looks: self.flights.under_way() + self.name_flights.under_way(),
         }
     }
 
-    fn with_patience(settings: Settings, clock: Clock, patience: Duration) -> Self {
+    fn with_patience(settings: Settings, clock: Clock, patience: Duration) -> Arc<Self> {
         let counters = Arc::new(Counters::default());
-        Self {
+        let cache = Arc::new_cyclic(|me| Self {
+            watching: Watching::new(settings.watch, Arc::clone(&counters)),
+            listener: Mutex::new(None),
+            me: Weak::clone(me),
             opener: Opener::new(Arc::clone(&counters)),
             counters,
             hashing: Hashing::default(),
@@ -153,6 +180,23 @@ impl DescriptorCache {
             patience,
             settings: ArcSwap::from_pointee(settings),
             clock,
+        });
+        cache.listen();
+        cache
+    }
+
+    /// Starts the thread that takes events in, once there can be some.
+    fn listen(&self) {
+        let mut listener = self.listener.lock();
+        if listener.is_none() {
+            *listener = Listener::start(&self.watching, Weak::clone(&self.me));
+        }
+    }
+
+    fn ground(&self) -> Ground<'_> {
+        Ground {
+            opener: &self.opener,
+            watching: &self.watching,
         }
     }
 }
@@ -168,6 +212,8 @@ pub struct Usage {
     pub descriptors: u64,
     /// Bytes of small files, those of running transfers included.
     pub content: u64,
+    /// Directories watched.
+    pub watches: usize,
     /// Looks under way.
     pub looks: usize,
 }

@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwapOption;
 
 use super::entry::Identity;
-use super::freshness::is_racy;
+use super::epochs::NamesVoucher;
+use super::freshness::{Moment, SAFETY, is_racy};
 use super::open::Opener;
 use super::root::RootGeneration;
-use super::settings::Settings;
+use super::watch::Watching;
 use crate::clock::{Clock, Tick};
 
 /// What is known of the names in a root directory.
 #[derive(Clone, Debug)]
 pub enum RootNames {
-    /// All of them, as they were at most `errors_valid` ago.
+    /// All of them; see [`root_names`](super::DescriptorCache::root_names).
     Known(Arc<NameList>),
     /// They cannot be listed, or are more than 10,000.
     Unknown,
@@ -61,17 +62,42 @@ impl NameList {
 pub struct NamesSlot(ArcSwapOption<Listing>);
 
 impl NamesSlot {
-    /// The names when they were looked at within `errors_valid`; no system call.
-    pub fn recall(&self, settings: &Settings, now: Tick) -> Option<RootNames> {
+    /// The names when they are vouched for, or were looked at within `errors_valid`; no system call.
+    pub fn recall(&self, moment: &Moment<'_>) -> Option<RootNames> {
         let listing = self.0.load();
         let listing = listing.as_ref()?;
-        (now.since(listing.looked()) < settings.errors_valid).then(|| listing.names.clone())
+        let settings = moment.settings;
+        let limit = match listing.voucher.load().as_deref() {
+            Some(voucher) if !voucher.is_current(moment.overflows) => return None,
+            Some(_) => (settings.valid * SAFETY).max(settings.errors_valid),
+            None => settings.errors_valid,
+        };
+        (moment.now.since(listing.looked()) < limit).then(|| listing.names.clone())
+    }
+
+    /// Whether names have come or gone since the last look.
+    pub fn is_stale(&self, overflows: u64) -> bool {
+        self.0.load().as_ref().is_some_and(|listing| {
+            let voucher = listing.voucher.load();
+            voucher
+                .as_ref()
+                .is_some_and(|voucher| !voucher.is_current(overflows))
+        })
     }
 
     /// Looks at the directory and lists it when it has changed; blocks.
-    pub fn look(&self, opener: &Opener, clock: &Clock, root: &RootGeneration) -> RootNames {
-        // Both before the look, so that ages are never taken for shorter than they are.
+    pub fn look(
+        &self,
+        opener: &Opener,
+        watching: &Watching,
+        clock: &Clock,
+        root: &RootGeneration,
+    ) -> RootNames {
+        // All before the look, so that ages are never taken for shorter than they are.
         let (started, unix) = (clock.now(), clock.unix_precise());
+        let voucher = watching
+            .vouch_for_names(opener, root, started)
+            .map(Arc::new);
         let directory = &root.anchors().root.directory;
         let Ok(facts) = opener.facts(directory) else {
             return RootNames::Unknown;
@@ -80,6 +106,7 @@ impl NamesSlot {
             && known.identity == facts.identity
             && !known.racy
         {
+            known.voucher.store(voucher);
             known.looked.store(started.0, Ordering::Relaxed);
             return known.names.clone();
         }
@@ -98,6 +125,7 @@ impl NamesSlot {
             names: names.clone(),
             identity: facts.identity,
             racy,
+            voucher: ArcSwapOption::new(voucher),
             looked: AtomicU64::new(started.0),
         };
         self.0.store(Some(Arc::new(listing)));
@@ -110,6 +138,7 @@ struct Listing {
     names: RootNames,
     identity: Identity,
     racy: bool,
+    voucher: ArcSwapOption<NamesVoucher>,
     looked: AtomicU64,
 }
 

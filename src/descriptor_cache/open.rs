@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, RawMode, ResolveFlags, Stat};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, RawMode, ResolveFlags, Stat, StatFs};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::counters::{Counters, increment};
 use super::entry::Identity;
 use super::file::Descriptor;
+use super::filesystem::Locality;
 use crate::clock::UnixTime;
 
 /// Makes the calls.
@@ -153,6 +154,16 @@ impl Opener {
     /// Those of fstat.
     pub fn facts(&self, descriptor: impl AsFd) -> Result<Facts, Errno> {
         Facts::of(&self.counters, descriptor)
+    }
+
+    /// What the file system of an open file promises, by fstatfs.
+    ///
+    /// # Errors
+    /// Those of fstatfs.
+    pub fn locality(&self, of: impl AsFd) -> Result<Locality, Errno> {
+        increment(&self.counters.calls.fstats);
+        let facts = retry_on_intr(|| rustix::fs::fstatfs(&of))?;
+        Ok(Locality::of(magic(&facts)))
     }
 
     /// The text of the link that `link`, opened as [`child`](Self::child), stands for.
@@ -296,6 +307,14 @@ fn link_count(stat: &Stat) -> u64 {
         reason = "the field is narrower on some architectures"
     )]
     u64::from(stat.st_nlink)
+}
+
+fn magic(facts: &StatFs) -> i64 {
+    #[allow(
+        clippy::useless_conversion,
+        reason = "the field is narrower on some architectures"
+    )]
+    i64::from(facts.f_type)
 }
 
 const OPENAT2_TRIES: u32 = 16;

@@ -8,9 +8,10 @@ use bytes::Bytes;
 
 use super::budget::{Charge, Hold};
 use super::entry::FileEntry;
+use super::epochs::Mark;
 use super::file::OpenFile;
 use super::found::{FileFound, Found, LookupError, Source};
-use super::freshness::Brevity;
+use super::freshness::{Brevity, Moment, Trust};
 use super::settings::Settings;
 use crate::clock::Tick;
 
@@ -19,6 +20,8 @@ use crate::clock::Tick;
 pub struct Record {
     /// What was found.
     pub kind: Kind,
+    /// What tells a change of it.
+    pub trust: Trust,
     looked: AtomicU64,
     used: AtomicU64,
     uses: AtomicU32,
@@ -41,7 +44,7 @@ pub enum Held {
     /// Nothing: it is opened when its content is wanted.
     Nothing,
     /// Its descriptor.
-    Descriptor(Arc<OpenFile>, Hold, Charge),
+    Descriptor(Arc<OpenFile>, Hold, Charge, Option<Mark>),
     /// Its content.
     Memory(Bytes, Hold),
 }
@@ -60,7 +63,7 @@ impl Held {
     pub fn ticket(&self) -> Option<u64> {
         match self {
             Self::Nothing => None,
-            Self::Descriptor(_, hold, _) | Self::Memory(_, hold) => Some(hold.ticket()),
+            Self::Descriptor(_, hold, ..) | Self::Memory(_, hold) => Some(hold.ticket()),
         }
     }
 
@@ -69,6 +72,20 @@ impl Held {
         match self {
             Self::Descriptor(file, ..) => Arc::strong_count(file) == 1,
             Self::Nothing | Self::Memory(..) => true,
+        }
+    }
+
+    /// Has events about the file's name tell of its descriptor.
+    pub fn mark(&mut self, trust: &Trust) {
+        if let Self::Descriptor(_, hold, _, mark) = self {
+            // The old one first: it may stand for the same ticket.
+            *mark = None;
+            *mark = match trust {
+                Trust::Watched(voucher) | Trust::Local(Some(voucher)) => {
+                    Some(voucher.mark(hold.ticket()))
+                }
+                Trust::Local(None) | Trust::Remote => None,
+            };
         }
     }
 
@@ -84,9 +101,10 @@ impl Held {
 
 impl Record {
     /// The record of a first use.
-    pub fn new(kind: Kind, looked: Tick, now: Tick) -> Self {
+    pub fn new(kind: Kind, trust: Trust, looked: Tick, now: Tick) -> Self {
         Self {
             kind,
+            trust,
             looked: AtomicU64::new(looked.0),
             used: AtomicU64::new(now.0),
             uses: AtomicU32::new(1),
@@ -159,15 +177,47 @@ impl Record {
 }
 
 /// A lookup that failed and is remembered.
-#[derive(Copy, Clone, Debug)]
+#[derive(Debug)]
 pub struct Missed {
     /// `None`: nothing is there.
     pub error: Option<LookupError>,
     /// When the look began.
     pub looked: Tick,
+    /// What tells a change of it.
+    pub trust: Trust,
+    used: AtomicU64,
 }
 
 impl Missed {
+    /// A failed lookup; `error` is `None` when nothing is there.
+    pub fn new(error: Option<LookupError>, trust: Trust, looked: Tick) -> Self {
+        Self {
+            error,
+            looked,
+            trust,
+            used: AtomicU64::new(looked.0),
+        }
+    }
+
+    /// Notes a use, once a second.
+    pub fn touch(&self, now: Tick) {
+        if now.since(Tick(self.used.load(Ordering::Relaxed))) >= STAMP_INTERVAL {
+            self.used.store(now.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it may go: what no watch vouches for counts for `errors_valid` only, the rest while it is used.
+    pub fn is_over(&self, moment: &Moment<'_>) -> bool {
+        let settings = moment.settings;
+        match &self.trust {
+            Trust::Watched(_) if self.trust.current(moment).is_some() => {
+                let used = Tick(self.used.load(Ordering::Relaxed));
+                moment.now.since(used) >= settings.inactive
+            }
+            _ => moment.now.since(self.looked) >= settings.errors_valid,
+        }
+    }
+
     /// How long it counts.
     pub fn brevity(&self) -> Brevity {
         if self.error.is_some() {

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -15,9 +16,13 @@ use rustix::io::Errno;
 
 use super::gate::Gate;
 use super::links::{LinkPolicy, RefusalLog, adopt_targets};
+use super::mounts::MountsBelow;
 use super::names::NamesSlot;
 use super::open::Opener;
+use super::sign::Sign;
+use super::trail::Trail;
 use super::walk::{Anchor, Anchors};
+use super::watch::{Planted, Watching};
 
 /// One configured document root; shared by all sites with the same path and link policy.
 ///
@@ -31,6 +36,7 @@ pub struct DocumentRoot {
     current: ArcSwap<RootGeneration>,
     vanished: AtomicBool,
     resolving: Mutex<()>,
+    sign: Arc<Sign>,
 }
 
 impl DocumentRoot {
@@ -45,24 +51,46 @@ impl DocumentRoot {
     }
 
     fn open(
-        opener: &Opener,
+        ground: Ground<'_>,
         path: &Path,
         policy: &LinkPolicy,
         gate: Gate,
     ) -> Result<Self, RootError> {
+        let sign = ground.watching.sign();
+        // Before the path is looked at: a swap in between is told.
+        if ground.watching.is_on() {
+            let trail = Trail::of(ground.opener, path);
+            ground.watching.follow(&sign, &[trail]);
+        }
         let generation =
-            RootGeneration::begin(opener, path, policy, &gate).map_err(|errno| RootError {
+            RootGeneration::begin(ground, path, policy, &gate).map_err(|errno| RootError {
                 path: path.to_owned(),
                 errno,
             })?;
-        Ok(Self {
+        let root = Self {
             path: path.to_owned(),
             policy: policy.clone(),
             gate,
             current: ArcSwap::from_pointee(generation),
             vanished: AtomicBool::new(false),
             resolving: Mutex::new(()),
-        })
+            sign,
+        };
+        root.follow(ground);
+        Ok(root)
+    }
+
+    /// Has the directories above the root, and above its link targets, watched for the names that lead there.
+    fn follow(&self, ground: Ground<'_>) {
+        if !ground.watching.is_on() {
+            return;
+        }
+        let current = self.current();
+        let paths = std::iter::once(self.path.as_path())
+            .chain(current.anchors.target_paths())
+            .chain(current.anchors.absent.iter().map(PathBuf::as_path));
+        let trails: Vec<_> = paths.map(|path| Trail::of(ground.opener, path)).collect();
+        ground.watching.follow(&self.sign, &trails);
     }
 
     /// Looks where the path leads now and begins a new generation if that is another directory or path, or, when
@@ -70,20 +98,34 @@ impl DocumentRoot {
     ///
     /// A path that leads nowhere changes nothing: a release may be swapped in two steps. Nor does this wait for another
     /// thread that is still at it, perhaps on a file system that hangs.
-    fn resolve(&self, opener: &Opener, judged: Judged) -> Option<Arc<RootGeneration>> {
-        let _resolving = self.resolving.try_lock()?;
-        let current = self.current();
-        let next = match judged {
-            Judged::Path => current.moved(opener, &self.path).and_then(|moved| {
-                moved
-                    .then(|| RootGeneration::begin(opener, &self.path, &self.policy, &self.gate))
-                    .transpose()
-            }),
-            Judged::PathAndLinks => {
-                RootGeneration::begin(opener, &self.path, &self.policy, &self.gate)
-                    .map(|next| (!current.is_like(&next)).then_some(next))
-            }
+    fn resolve(&self, ground: Ground<'_>, judged: Judged) -> Option<Arc<RootGeneration>> {
+        let _resolving = match judged {
+            // Whoever follows the event waits for the one that is at it.
+            Judged::Marked => self.resolving.try_lock_for(PATIENCE)?,
+            Judged::Path | Judged::PathAndLinks => self.resolving.try_lock()?,
         };
+        let marks = self.sign.unseen();
+        if judged == Judged::Marked && marks.is_none() {
+            return None;
+        }
+        if marks.is_some() {
+            // Before the path is looked at, so that whatever comes later is told.
+            self.follow(ground);
+        }
+        let current = self.current();
+        let begin = || RootGeneration::begin(ground, &self.path, &self.policy, &self.gate);
+        let next = match judged {
+            Judged::Path | Judged::Marked => {
+                let mounts = marks.is_some() && current.mounts_differ(ground);
+                current
+                    .moved(ground.opener, &self.path)
+                    .and_then(|moved| (moved || mounts).then(begin).transpose())
+            }
+            Judged::PathAndLinks => begin().map(|next| (!current.is_like(&next)).then_some(next)),
+        };
+        if let Some(marks) = marks {
+            self.sign.see(marks);
+        }
         match next {
             Ok(next) => {
                 self.vanished.store(false, Ordering::Relaxed);
@@ -95,6 +137,7 @@ impl DocumentRoot {
                 );
                 current.retired.store(true, Ordering::Relaxed);
                 self.current.store(next);
+                self.follow(ground);
                 Some(current)
             }
             Err(errno) => {
@@ -120,8 +163,21 @@ impl Drop for DocumentRoot {
 
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Judged {
+    /// Where the path leads.
     Path,
+    /// The same and what is mounted there, if an event says that something has happened.
+    Marked,
+    /// The same and which links lead out.
     PathAndLinks,
+}
+
+/// What roots are opened and watched by.
+#[derive(Copy, Clone, Debug)]
+pub struct Ground<'a> {
+    /// Makes the calls.
+    pub opener: &'a Opener,
+    /// Watches.
+    pub watching: &'a Watching,
 }
 
 /// One directory that a document root's path led to.
@@ -134,6 +190,8 @@ pub struct RootGeneration {
     refusals: RefusalLog,
     names: NamesSlot,
     retired: AtomicBool,
+    planted: OnceLock<Planted>,
+    mounts: MountsBelow,
 }
 
 impl RootGeneration {
@@ -149,10 +207,7 @@ impl RootGeneration {
 
     /// Directories outside the root that links are followed into.
     pub fn link_targets(&self) -> impl Iterator<Item = &Path> {
-        self.anchors
-            .targets
-            .iter()
-            .map(|target| target.path.as_path())
+        self.anchors.target_paths()
     }
 
     pub(super) fn anchors(&self) -> &Anchors {
@@ -175,17 +230,30 @@ impl RootGeneration {
         &self.names
     }
 
+    /// Its node in the tree of watched directories, once there is one.
+    pub(super) fn planted(&self) -> &OnceLock<Planted> {
+        &self.planted
+    }
+
+    /// Whether something is mounted at this path below the root.
+    pub(super) fn is_mount_point(&self, path: &[u8]) -> bool {
+        self.mounts.has_point(path)
+    }
+
     /// Whether the root has gone on to another generation, so that nothing of this one is worth remembering.
     pub(super) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
     }
 
     fn begin(
-        opener: &Opener,
+        ground: Ground<'_>,
         path: &Path,
         policy: &LinkPolicy,
         gate: &Gate,
     ) -> Result<Self, Errno> {
+        // Before anything is opened: what is mounted later shows as a difference.
+        let mounts = ground.watching.mounts();
+        let opener = ground.opener;
         let root = locate(opener, path)?;
         let mut anchors = Anchors {
             root,
@@ -198,13 +266,25 @@ impl RootGeneration {
         }
         Ok(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            anchors,
             policy: policy.clone(),
             gate: gate.clone(),
             refusals: RefusalLog::default(),
             names: NamesSlot::default(),
             retired: AtomicBool::new(false),
+            planted: OnceLock::new(),
+            mounts: MountsBelow::of(&mounts, &anchors.root.path, anchors.target_paths()),
+            anchors,
         })
+    }
+
+    /// Whether something was mounted or unmounted at or below the root or a link target.
+    fn mounts_differ(&self, ground: Ground<'_>) -> bool {
+        let now = MountsBelow::of(
+            &ground.watching.mounts(),
+            &self.anchors.root.path,
+            self.anchors.target_paths(),
+        );
+        now.differ(&self.mounts)
     }
 
     /// Whether `path`, or the path of a link target, leads to another directory now.
@@ -230,7 +310,8 @@ impl RootGeneration {
         let same =
             |one: &Anchor, other: &Anchor| one.inode == other.inode && one.path == other.path;
         let (ours, theirs) = (&self.anchors.targets, &other.anchors.targets);
-        same(&self.anchors.root, &other.anchors.root)
+        !self.mounts.differ(&other.mounts)
+            && same(&self.anchors.root, &other.anchors.root)
             && ours.len() == theirs.len()
             && ours.iter().zip(theirs).all(|(our, their)| same(our, their))
     }
@@ -289,7 +370,7 @@ impl Roots {
     /// When there is none yet and the path cannot be opened as a directory.
     pub fn open(
         &self,
-        opener: &Opener,
+        ground: Ground<'_>,
         path: &Path,
         policy: &LinkPolicy,
         gate: Gate,
@@ -297,10 +378,10 @@ impl Roots {
         let key = (path.to_owned(), policy.clone());
         let known = self.0.lock().get(&key).and_then(Weak::upgrade);
         if let Some(root) = known {
-            let ended = root.resolve(opener, Judged::PathAndLinks);
+            let ended = root.resolve(ground, Judged::PathAndLinks);
             return Ok((root, ended));
         }
-        let opened = Arc::new(DocumentRoot::open(opener, path, policy, gate)?);
+        let opened = Arc::new(DocumentRoot::open(ground, path, policy, gate)?);
         let mut roots = self.0.lock();
         // Another thread may have been faster: there must be one only.
         if let Some(root) = roots.get(&key).and_then(Weak::upgrade) {
@@ -311,17 +392,35 @@ impl Roots {
     }
 
     /// Resolves every root anew; the generations that ended by that. Blocks.
-    pub fn resolve(&self, opener: &Opener) -> Vec<Arc<RootGeneration>> {
-        let roots: Vec<_> = {
-            let mut roots = self.0.lock();
-            roots.retain(|_, root| root.strong_count() > 0);
-            roots.values().filter_map(Weak::upgrade).collect()
-        };
+    pub fn resolve(&self, ground: Ground<'_>) -> Vec<Arc<RootGeneration>> {
+        let roots = self.in_use();
         roots
             .iter()
-            .filter_map(|root| root.resolve(opener, Judged::Path))
+            .filter_map(|root| root.resolve(ground, Judged::Path))
             .collect()
+    }
+
+    /// Resolves the roots that events have marked; the generations that ended by that. Blocks.
+    pub fn resolve_marked(&self, ground: Ground<'_>) -> Vec<Arc<RootGeneration>> {
+        let mut ended = Vec::new();
+        ground.watching.resolve_marks(|| {
+            let roots = self.in_use();
+            let marked = roots
+                .iter()
+                .filter_map(|root| root.resolve(ground, Judged::Marked));
+            ended.extend(marked);
+            roots.iter().all(|root| root.sign.unseen().is_none())
+        });
+        ended
+    }
+
+    fn in_use(&self) -> Vec<Arc<DocumentRoot>> {
+        let mut roots = self.0.lock();
+        roots.retain(|_, root| root.strong_count() > 0);
+        roots.values().filter_map(Weak::upgrade).collect()
     }
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+/// How long one that follows an event waits for another that resolves the root.
+const PATIENCE: Duration = Duration::from_secs(1);

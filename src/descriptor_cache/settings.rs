@@ -19,6 +19,10 @@ pub struct Settings {
     pub inactive: Duration,
     /// How long a file or directory is used without another look (default 30 s). Zero looks at each use.
     pub valid: Duration,
+    /// The same where others may change files without this machine's knowing: on network file systems (default 5 s).
+    pub valid_remote: Duration,
+    /// Where changes are told by the kernel instead (default: where it can tell all of them).
+    pub watch: Watch,
     /// Uses within `inactive` before a path may hold a descriptor or bytes (default 2).
     pub min_uses: u32,
     /// Whether failed lookups are remembered (default yes).
@@ -27,6 +31,17 @@ pub struct Settings {
     pub errors_valid: Duration,
     /// Failed lookups remembered at most (default 10,000). They never displace files.
     pub errors_max: usize,
+}
+
+/// Which file systems are watched (inotify).
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// Those that are known to tell every change.
+    Auto,
+    /// All but network file systems.
+    On,
+    /// None.
+    Off,
 }
 
 impl Default for Settings {
@@ -38,6 +53,8 @@ impl Default for Settings {
             content_max_file: 64 << 10,
             inactive: Duration::from_secs(60),
             valid: Duration::from_secs(30),
+            valid_remote: Duration::from_secs(5),
+            watch: Watch::Auto,
             min_uses: 2,
             errors: true,
             errors_valid: Duration::from_secs(2),

@@ -11,9 +11,10 @@ use lru::LruCache;
 use parking_lot::RwLock;
 
 use super::budget::{GivenUp, Pressure, Turn};
-use super::finding::{Displaced, Finding, Known, Look, Recalled};
+use super::file::OpenFile;
+use super::finding::{Displaced, Finding, Known, Look, Overdue, Recalled};
 use super::found::Want;
-use super::freshness::{error_is_valid, is_valid};
+use super::freshness::{Moment, Trust};
 use super::key::{Key, KeyView, Prehashed, Probe};
 use super::record::{Held, Kind, Missed, Record};
 use super::settings::Settings;
@@ -52,26 +53,61 @@ impl Store {
     }
 
     /// What a request gets without a look: no system call, no lock for writing, no allocation.
-    pub fn recall(&self, probe: &Probe<'_>, settings: &Settings, now: Tick) -> Option<Recalled> {
+    ///
+    /// `also` tells the caller more about what it rests on.
+    pub fn recall<T>(
+        &self,
+        probe: &Probe<'_>,
+        moment: &Moment<'_>,
+        also: impl FnOnce(&Trust) -> T,
+    ) -> Option<(Recalled, T)> {
         let table = self.shard(probe.view().shard_bits()).0.read();
         if let Some(record) = table.found.peek(probe as &dyn KeyView) {
-            record.touch(settings, now);
+            record.touch(moment.settings, moment.now);
+            let looked = record.looked();
             let usable = match &record.kind {
-                Kind::File(entry, held) => {
-                    probe.want() == Want::Script || (!entry.racy && !matches!(held, Held::Nothing))
-                }
+                Kind::File(..) if probe.want() == Want::Script => true,
+                Kind::File(_, Held::Nothing) => false,
+                Kind::File(entry, _) => !entry.racy || record.trust.covers_race(moment, looked),
                 Kind::Directory => true,
             };
-            return (usable && is_valid(settings, record.looked(), now))
-                .then(|| Recalled::Found(record.found()));
+            return (usable && record.trust.is_valid(moment, looked))
+                .then(|| (Recalled::Found(record.found()), also(&record.trust)));
         }
         let missed = table.missed.peek(probe as &dyn KeyView)?;
-        error_is_valid(settings, missed.brevity(), missed.looked, now)
-            .then_some(Recalled::Missed(missed.error))
+        missed.touch(moment.now);
+        missed
+            .trust
+            .error_is_valid(moment, missed.brevity(), missed.looked)
+            .then(|| (Recalled::Missed(missed.error), also(&missed.trust)))
+    }
+
+    /// What is only looked at again to see whether its watch was right.
+    pub fn overdue(&self, key: &Key, moment: &Moment<'_>) -> Option<Overdue> {
+        let table = self.shard(key.view().shard_bits()).0.read();
+        if let Some(record) = table.found.peek(key as &dyn KeyView) {
+            let Kind::File(entry, _) = &record.kind else {
+                return None;
+            };
+            let voucher = record.trust.current(moment)?;
+            return (!record.trust.is_valid(moment, record.looked())).then(|| Overdue {
+                voucher: voucher.clone(),
+                identity: Some(entry.identity),
+            });
+        }
+        let missed = table.missed.peek(key as &dyn KeyView)?;
+        let voucher = missed.trust.current(moment)?;
+        let valid = missed
+            .trust
+            .error_is_valid(moment, missed.brevity(), missed.looked);
+        (!valid && missed.error.is_none()).then(|| Overdue {
+            voucher: voucher.clone(),
+            identity: None,
+        })
     }
 
     /// What is known of a path before another look.
-    pub fn known(&self, key: &Key, settings: &Settings, now: Tick) -> Option<Known> {
+    pub fn known(&self, key: &Key, moment: &Moment<'_>) -> Option<Known> {
         let table = self.shard(key.view().shard_bits()).0.read();
         let record = table.found.peek(key as &dyn KeyView)?;
         Some(Known {
@@ -79,8 +115,8 @@ impl Store {
                 Kind::File(entry, held) => Some((Arc::clone(entry), held.source())),
                 Kind::Directory => None,
             },
-            is_admitted: record.is_admitted(settings),
-            is_valid: is_valid(settings, record.looked(), now),
+            is_admitted: record.is_admitted(moment.settings),
+            is_valid: record.trust.is_valid(moment, record.looked()),
         })
     }
 
@@ -91,11 +127,11 @@ impl Store {
 
     /// Enters what a look found. Nothing is entered when the table was purged or the generation ended since the look
     /// began: then the finding serves those who wait for it, and is answered back.
-    pub fn settle(&self, key: Key, finding: Finding, look: &Look<'_>) -> Displaced {
+    pub fn settle(&self, key: Key, finding: Finding, trust: Trust, look: &Look<'_>) -> Displaced {
         let mut displaced = Displaced::default();
         let mut table = self.shard(key.view().shard_bits()).0.write();
         if look.epoch != self.epoch() || look.root.is_retired() {
-            displaced.records.extend(finding.into_record(look));
+            displaced.records.extend(finding.into_record(trust, look));
             return displaced;
         }
         let mut old = table.found.pop(&key as &dyn KeyView);
@@ -103,7 +139,9 @@ impl Store {
         let finding = match (finding, old.as_mut().map(|old| &mut old.kind)) {
             // The same state of the file goes on with what is held of it, if it has not been given up meanwhile.
             (Finding::Unchanged(entry), Some(Kind::File(_, held))) => {
-                Finding::File(entry, std::mem::replace(held, Held::Nothing))
+                let mut held = std::mem::replace(held, Held::Nothing);
+                held.mark(&trust);
+                Finding::File(entry, held)
             }
             (finding, _) => finding,
         };
@@ -114,7 +152,7 @@ impl Store {
             }
             Finding::Nothing => {}
             found => {
-                if let Some(record) = found.into_record(look) {
+                if let Some(record) = found.into_record(trust, look) {
                     let record = match &old {
                         Some(old) => record.with_uses_of(old),
                         None => record,
@@ -155,6 +193,18 @@ impl Store {
         }
     }
 
+    /// The descriptor that the entry of `turn` holds.
+    pub fn held_file(&self, turn: &Turn) -> Option<Arc<OpenFile>> {
+        let table = self.shard(turn.key.view().shard_bits()).0.read();
+        let record = table.found.peek(&turn.key as &dyn KeyView)?;
+        match &record.kind {
+            Kind::File(_, Held::Descriptor(file, hold, ..)) if hold.ticket() == turn.ticket => {
+                Some(Arc::clone(file))
+            }
+            _ => None,
+        }
+    }
+
     /// Forgets everything; looks that are under way are not entered either.
     pub fn purge(&self) -> Vec<Record> {
         self.epoch.fetch_add(1, Ordering::SeqCst);
@@ -187,16 +237,26 @@ impl Store {
     }
 
     /// Takes out entries unused for `inactive`, and errors that no longer count.
-    pub fn expire(&self, settings: &Settings, now: Tick, mut each: impl FnMut(Record)) {
+    pub fn expire(&self, moment: &Moment<'_>, mut each: impl FnMut(Record)) {
         for shard in &self.shards {
-            let unused = |_: &Key, record: &Record| now.since(record.used()) >= settings.inactive;
+            let inactive = moment.settings.inactive;
+            let unused = |_: &Key, record: &Record| moment.now.since(record.used()) >= inactive;
             while shard.remove(unused, &mut each) == SLICE {}
             let mut table = shard.0.write();
-            // Errors are in the order of their looks.
-            while let Some((_, missed)) = table.missed.peek_lru()
-                && now.since(missed.looked) >= settings.errors_valid
-            {
-                table.missed.pop_lru();
+            // Errors are in the order of their looks. Those that a watch vouches for may count long: they step aside for
+            // the ones behind them.
+            for _ in 0..table.missed.len() {
+                let Some((key, missed)) = table.missed.peek_lru() else {
+                    break;
+                };
+                if missed.is_over(moment) {
+                    table.missed.pop_lru();
+                } else if missed.trust.current(moment).is_some() {
+                    let key = key.clone();
+                    table.missed.promote(&key);
+                } else {
+                    break;
+                }
             }
         }
     }

@@ -15,3 +15,6 @@ mod roots;
 mod special_files;
 mod stress;
 mod support;
+mod untold;
+mod watched_roots;
+mod watching;

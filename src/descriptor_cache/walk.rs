@@ -8,7 +8,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, ResolveFlags};
 use rustix::io::Errno;
 
 use super::file::Descriptor;
@@ -87,6 +87,24 @@ pub fn walk(
         // What stands outside is nobody's business: also an error there is a refusal.
         _ => Err(Stopped::Refused(walk.link.unwrap_or_default())),
     }
+}
+
+/// Opens `path` below the root by O_PATH when no link is on it.
+///
+/// # Errors
+/// ELOOP when there is one.
+pub fn plainly(opener: &Opener, anchors: &Anchors, path: &[u8]) -> Result<Descriptor, Errno> {
+    if opener.has_openat2() {
+        let resolve = ResolveFlags::NO_SYMLINKS;
+        match opener.beneath(&anchors.root.directory, path, resolve) {
+            Err(Errno::NOSYS | Errno::PERM | Errno::TOOBIG) => opener.forget_openat2(),
+            opened => return opened,
+        }
+    }
+    walk(opener, anchors, path, Links::Refuse).map_err(|stopped| match stopped {
+        Stopped::Errno(errno) => errno,
+        Stopped::Refused(_) => Errno::LOOP,
+    })
 }
 
 struct Walk<'a> {
@@ -241,6 +259,11 @@ impl<'a> Walk<'a> {
 }
 
 impl Anchors {
+    /// Paths of the allowed directories outside the root.
+    pub fn target_paths(&self) -> impl Iterator<Item = &Path> + Clone {
+        self.targets.iter().map(|target| target.path.as_path())
+    }
+
     fn contain(&self, inode: (u64, u64)) -> bool {
         self.root.inode == inode || self.targets.iter().any(|target| target.inode == inode)
     }

@@ -10,17 +10,19 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::RequestHeader;
 
 use crate::clock::Clock;
-use crate::descriptor_cache::RootGeneration;
+use crate::descriptor_cache::{DescriptorCache, RootGeneration};
 use crate::edge::handed::Handed;
 use crate::edge::rendered::{BodyPieces, response_header};
 use crate::fastcgi::session::{Accel, Content, LocalAnswer, LocalAnswers};
 use crate::request::head::Method;
 use crate::request::target::Target;
 use crate::site::{AccelTarget, Request, Script, StaticSite};
+use crate::snapshot::State;
 
 /// What is needed of a request once its script has answered with a file's name.
 pub struct AccelSource {
     site: Arc<StaticSite>,
+    cache: Arc<DescriptorCache>,
     generation: Arc<RootGeneration>,
     method: http::Method,
     target: Bytes,
@@ -34,7 +36,7 @@ impl AccelSource {
         handed: &Handed,
         script: &Script,
         head: &RequestHeader,
-        clock: &Clock,
+        state: &State,
     ) -> AccelSource {
         let mut fields = HeaderMap::new();
         for name in CONDITIONAL {
@@ -44,11 +46,12 @@ impl AccelSource {
         }
         AccelSource {
             site: handed.site.clone(),
+            cache: state.cache.clone(),
             generation: script.generation.clone(),
             method: head.method.clone(),
             target: handed.target.clone(),
             fields,
-            clock: clock.clone(),
+            clock: state.clock.clone(),
         }
     }
 }
@@ -78,6 +81,8 @@ impl LocalAnswers for AccelSource {
             Accel::Redirect(path) => AccelTarget::Redirect(path),
             Accel::SendFile(path) => AccelTarget::SendFile(path),
         };
+        // The script may have made the file a moment ago.
+        self.cache.take_in_events().await;
         let answer = self
             .site
             .accel(&request, &self.generation, wanted, &kept)

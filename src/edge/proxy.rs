@@ -177,6 +177,17 @@ impl ProxyHttp for Proxy {
         Ok(())
     }
 
+    /// Read your writes: what the application changed before it answered is seen by whoever has its answer.
+    async fn upstream_response_filter(
+        &self,
+        _: &mut Session,
+        _: &mut ResponseHeader,
+        _: &mut Passage,
+    ) -> Result<()> {
+        self.state.cache.take_in_events().await;
+        Ok(())
+    }
+
     async fn response_filter(
         &self,
         session: &mut Session,
@@ -200,6 +211,8 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
     ) -> Result<Option<Duration>> {
         if end {
+            // The same for what it changed between its head and its end.
+            self.state.cache.take_in_pending();
             passage.upstream_done = passage.started.map(|started| started.elapsed());
         }
         Ok(None)

@@ -95,7 +95,7 @@ pub fn for_php(
             spools: state.spools.clone(),
             trace: Arc::default(),
         },
-        accel: Arc::new(AccelSource::new(handed, script, head, &state.clock)),
+        accel: Arc::new(AccelSource::new(handed, script, head, state)),
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_yaml::Value;
 
-use crate::descriptor_cache::Settings;
+use crate::descriptor_cache::{Settings, Watch};
 
 use super::mistake::{Wrong, quoted};
 use super::report::Report;
@@ -33,21 +33,26 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Settings {
         let expected = format!("expected {} at most", scalar::format_size(content));
         report.value(&section.path(key), Wrong::new(message, expected));
     }
-    // Watching is not in this version: what asks for no more than polling is accepted.
-    section.read("watch", |value| match scalar::word(value) {
-        Some("on") => Err(Wrong::new(
-            "is not supported by this version",
-            "expected auto or off",
-        )),
-        _ => scalar::choice(value, &[("auto", ()), ("off", ())]),
-    });
+    let valid = section.duration("valid", default.valid, Duration::ZERO..=DAY);
+    // Who sets it means it for every file system.
+    let valid_remote = match section.node("valid") {
+        Some(_) => valid,
+        None => default.valid_remote,
+    };
+    let watch = [
+        ("auto", Watch::Auto),
+        ("on", Watch::On),
+        ("off", Watch::Off),
+    ];
     Settings {
         max,
         descriptors: section.auto_or_count("descriptors", 16..=10_000_000),
         content,
         content_max_file,
         inactive: section.duration("inactive", default.inactive, SECOND..=DAY),
-        valid: section.duration("valid", default.valid, Duration::ZERO..=DAY),
+        valid,
+        valid_remote,
+        watch: section.choice("watch", default.watch, &watch),
         min_uses: section.count("min_uses", default.min_uses, 1..=1_000_000),
         errors: section.choice("errors", default.errors, &[("on", true), ("off", false)]),
         errors_valid: section.duration("errors_valid", default.errors_valid, Duration::ZERO..=DAY),

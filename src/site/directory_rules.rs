@@ -1,8 +1,8 @@
 //! The access rules of the folders above a file, read from their `.htaccess` through the descriptor cache.
 //!
 //! What was read is kept per folder for a short while, as the chain of all rules from the root down, so that a request
-//! costs one look into a table however deep its folder lies. Then the files are asked for again in the descriptor
-//! cache, which knows by itself when to look at the tree. A `.htaccess` that cannot be read denies what lies below it.
+//! costs one look into a table however deep its folder lies. Then, or at once when a watch tells that one of the files
+//! has changed, they are asked for again in the descriptor cache, which knows by itself when to look at the tree. A `.htaccess` that cannot be read denies what lies below it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
@@ -13,7 +13,8 @@ use parking_lot::RwLock;
 
 use crate::clock::UnixTime;
 use crate::descriptor_cache::{
-    DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Source, Want,
+    DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Source, Voucher,
+    Want,
 };
 use crate::request::tree_path::TreePath;
 use crate::site::htaccess::{self, Rules, Verdict};
@@ -55,28 +56,24 @@ impl DirectoryRules {
     ) -> Result<bool, LookupError> {
         let folder = file.parent().unwrap_or(TreePath::ROOT).as_bytes();
         let chain = match self.known(root.id(), folder, now) {
-            Some((chain, _)) => chain,
-            None => self.look(root, folder, now).await?,
+            Some(judged) => judged.chain,
+            None => self.look(root, folder, now).await?.chain,
         };
         Ok(chain.is_none_or(|chain| chain.allows(file.file_name())))
     }
 
-    /// The chain of a folder, and when the oldest look in it was.
-    fn known(
-        &self,
-        generation: u64,
-        folder: &[u8],
-        now: UnixTime,
-    ) -> Option<(Option<Arc<Chain>>, UnixTime)> {
+    /// What is known of a folder and needs no other look.
+    fn known(&self, generation: u64, folder: &[u8], now: UnixTime) -> Option<Judged> {
         let shard = self.shard(folder).read();
         let known = shard
             .folders
             .peek(folder)
             .filter(|_| shard.generation == generation)?;
-        let age = now.nanos_since(known.looked);
-        (0..VALID_NANOS)
-            .contains(&age)
-            .then(|| (known.chain.clone(), known.looked))
+        let judged = &known.judged;
+        let age = now.nanos_since(judged.looked);
+        let fresh = (0..VALID_NANOS).contains(&age)
+            && Vouchers::are_current(judged.vouchers.as_ref(), &self.cache);
+        fresh.then(|| judged.clone())
     }
 
     /// Walks from the root down to the folder.
@@ -85,52 +82,56 @@ impl DirectoryRules {
         root: &Arc<RootGeneration>,
         folder: &[u8],
         now: UnixTime,
-    ) -> Result<Option<Arc<Chain>>, LookupError> {
-        let mut chain = None;
-        let mut looked = now;
+    ) -> Result<Judged, LookupError> {
+        let mut judged = Judged {
+            chain: None,
+            looked: now,
+            vouchers: None,
+        };
         for end in folder_ends(folder) {
             let folder = folder.get(..end).unwrap_or_default();
             if let Some(known) = self.known(root.id(), folder, now) {
-                (chain, looked) = known;
+                judged = known;
                 continue;
             }
-            let own = self.own(root, folder).await?;
-            chain = extended(chain, own.as_ref());
+            let (own, voucher) = self.own(root, folder).await?;
             // As old as the oldest look in it, so that no chain of chains outlives its time.
+            judged = judged.and(own.as_ref(), voucher);
             self.keep(
                 root.id(),
                 folder,
                 Known {
                     own,
-                    chain: chain.clone(),
-                    looked,
+                    judged: judged.clone(),
                 },
             );
         }
-        Ok(chain)
+        Ok(judged)
     }
 
-    /// The folder's own rules.
+    /// The folder's own rules, and what vouches for them.
     async fn own(
         &self,
         root: &Arc<RootGeneration>,
         folder: &[u8],
-    ) -> Result<Option<Own>, LookupError> {
+    ) -> Result<(Option<Own>, Option<Voucher>), LookupError> {
         let separator: &[u8] = if folder.is_empty() { b"" } else { b"/" };
         let path = [folder, separator, FILE_NAME].concat();
         let Some(path) = TreePath::new(&path) else {
-            return Ok(Some(Own::unreadable()));
+            return Ok((Some(Own::unreadable()), None));
         };
-        let found = match self.cache.lookup(root, path, Want::Content).await {
+        let (answer, voucher) = self.cache.lookup_vouched(root, path, Want::Content).await;
+        let found = match answer {
             Ok(looked) => looked.found,
             Err(LookupError::Unavailable) => return Err(LookupError::Unavailable),
-            Err(_) => return Ok(Some(Own::unreadable())),
+            Err(_) => return Ok((Some(Own::unreadable()), voucher)),
         };
-        match found {
-            Found::Missing => Ok(None),
-            Found::Directory => Ok(Some(Own::unreadable())),
-            Found::File(file) => Ok(Some(self.parsed(root.id(), folder, &file).await)),
-        }
+        let own = match found {
+            Found::Missing => None,
+            Found::Directory => Some(Own::unreadable()),
+            Found::File(file) => Some(self.parsed(root.id(), folder, &file).await),
+        };
+        Ok((own, voucher))
     }
 
     /// Parses the file, unless that was done of this very state of it.
@@ -203,9 +204,52 @@ struct Shard {
 #[derive(Debug)]
 struct Known {
     own: Option<Own>,
+    judged: Judged,
+}
+
+/// What counts in one folder.
+#[derive(Debug, Clone)]
+struct Judged {
     /// None: neither the folder nor one above it has any rule.
     chain: Option<Arc<Chain>>,
+    /// When the oldest look in it was.
     looked: UnixTime,
+    vouchers: Option<Arc<Vouchers>>,
+}
+
+impl Judged {
+    /// The same for a folder within.
+    fn and(self, own: Option<&Own>, voucher: Option<Voucher>) -> Judged {
+        let above = self.vouchers;
+        Judged {
+            chain: extended(self.chain, own),
+            looked: self.looked,
+            vouchers: match voucher {
+                Some(own) => Some(Arc::new(Vouchers { own, above })),
+                None => above,
+            },
+        }
+    }
+}
+
+/// What vouches for a chain, as far as its files are watched: the folder's own voucher, and those above it.
+#[derive(Debug)]
+struct Vouchers {
+    own: Voucher,
+    above: Option<Arc<Vouchers>>,
+}
+
+impl Vouchers {
+    fn are_current(vouchers: Option<&Arc<Vouchers>>, cache: &DescriptorCache) -> bool {
+        let mut next = vouchers;
+        while let Some(vouchers) = next {
+            if !cache.is_current(&vouchers.own) {
+                return false;
+            }
+            next = vouchers.above.as_ref();
+        }
+        true
+    }
 }
 
 /// The rules of one `.htaccess`.

@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use bytes::Bytes;
 
 use crate::clock::{Clock, ManualClock};
-use crate::descriptor_cache::{self, DescriptorCache};
+use crate::descriptor_cache::{self, DescriptorCache, Watch};
 use crate::fastcgi;
 use crate::request::head::Method;
 use crate::request::target::Target;
@@ -30,7 +30,7 @@ pub(crate) struct Fixture {
     pub(crate) root: PathBuf,
     pub(crate) clock: Clock,
     pub(crate) hand: ManualClock,
-    cache: Arc<DescriptorCache>,
+    pub(crate) cache: Arc<DescriptorCache>,
     _directory: tempfile::TempDir,
 }
 
@@ -45,15 +45,29 @@ impl Fixture {
     }
 
     pub(crate) fn empty() -> Fixture {
+        // What a test changes is seen when it moves the clock.
+        Self::with(Watch::Off)
+    }
+
+    /// What a test changes is told by the kernel.
+    pub(crate) fn watched() -> Fixture {
+        Self::with(Watch::Auto)
+    }
+
+    fn with(watch: Watch) -> Fixture {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join(".data/site");
         fs::create_dir_all(&root).unwrap();
         let (clock, hand) = Clock::manual();
         // What was written a moment ago is settled by the fixture's time.
         hand.advance(Duration::from_secs(60));
+        let settings = descriptor_cache::Settings {
+            watch,
+            ..descriptor_cache::Settings::default()
+        };
         Fixture {
             root: root.canonicalize().unwrap(),
-            cache: DescriptorCache::new(descriptor_cache::Settings::default(), clock.clone()),
+            cache: DescriptorCache::new(settings, clock.clone()),
             clock,
             hand,
             _directory: directory,

@@ -19,6 +19,8 @@ mod accel;
 mod access_log;
 /// Requests put together at random.
 mod any_bytes;
+/// What the application changed before it answered is seen by the next request: roots, pages, files sent in its stead.
+mod application_changes;
 /// Connections at their edges: HTTP/1.0, resets, odd targets, stops.
 mod door_faults;
 /// Descriptors run out, or nearly: by the process' limit, by many files, by deleted ones.

@@ -1,12 +1,12 @@
 //! Random changes of a tree and random lookups, against a naive model that knows all states a path has had.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::{Found, LookupError, Settings, Want};
+use super::super::{Found, LookupError, Settings, Want, Watch};
 use super::support::{Fixture, read};
 use crate::request::TreePath;
 
@@ -58,8 +58,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Settings under which much is given up, little is, or nothing is kept.
-fn settings(which: usize) -> Settings {
-    match which {
+fn settings(which: usize, watch: Watch) -> Settings {
+    let settings = match which {
         0 => Settings::default(),
         1 => Settings {
             max: 3,
@@ -74,7 +74,8 @@ fn settings(which: usize) -> Settings {
             errors: false,
             ..Settings::default()
         },
-    }
+    };
+    Settings { watch, ..settings }
 }
 
 struct Model {
@@ -87,14 +88,20 @@ struct Model {
     /// Files changed in place are cut at the size of a kept descriptor's look until they are looked at again; that they
     /// are never mixed is only promised for content held in memory.
     racing: bool,
+    /// Every change is told: no answer is ever a past state.
+    watch: Watch,
+    /// Paths that have led through a link: what is behind one is polled.
+    linked: HashSet<usize>,
 }
 
 impl Model {
-    fn new(racing: bool) -> Self {
-        let fixture = if racing {
-            Fixture::racing(settings(0))
-        } else {
-            Fixture::settled(settings(0))
+    fn new(racing: bool, watch: Watch) -> Self {
+        let settings = settings(0, watch);
+        let fixture = match (racing, watch) {
+            (true, Watch::Off) => Fixture::racing(settings),
+            (false, Watch::Off) => Fixture::settled(settings),
+            (true, _) => Fixture::watched_racing(settings),
+            (false, _) => Fixture::watched(settings),
         };
         Self {
             fixture,
@@ -102,6 +109,8 @@ impl Model {
             past: HashMap::new(),
             writes: 0,
             racing,
+            watch,
+            linked: HashSet::new(),
         }
     }
 
@@ -119,6 +128,8 @@ impl Model {
     fn change(&mut self, change: impl FnOnce(&Self)) {
         let before: Vec<_> = (0..PATHS.len()).map(|path| self.present(path)).collect();
         change(self);
+        let linked = (0..PATHS.len()).filter(|&path| self.passes_link(PATHS[path]));
+        self.linked.extend(linked.collect::<Vec<_>>());
         for (path, state) in before.into_iter().enumerate() {
             if state != self.present(path) {
                 self.past.entry(path).or_default().push((self.now, state));
@@ -143,7 +154,7 @@ impl Model {
                 let content = self.content(size.min(2));
                 let large = fs::metadata(at(self, path)).is_ok_and(|found| found.len() > 64 << 10);
                 let held_open = self.fixture.cache.settings.load().content < 64 << 20;
-                if large || held_open {
+                if (large || held_open) && self.watch == Watch::Off {
                     return;
                 }
                 self.change(|model| {
@@ -184,13 +195,27 @@ impl Model {
             }
             Step::Tick => self.fixture.cache.tick(),
             Step::Purge => self.fixture.cache.purge(),
-            Step::Reload(which) => self.fixture.cache.reconfigure(settings(which)),
+            Step::Reload(which) => {
+                self.fixture.cache.reconfigure(settings(which, self.watch));
+            }
             Step::Lookup(_) | Step::Script(_) => {}
         }
     }
 
+    /// Whether a link stands on the way to the path.
+    fn passes_link(&self, path: &str) -> bool {
+        let mut ancestors = std::path::Path::new(path).ancestors();
+        ancestors.any(|path| {
+            fs::symlink_metadata(self.fixture.path(path.to_str().unwrap()))
+                .is_ok_and(|found| found.is_symlink())
+        })
+    }
+
     async fn check(&self, path: usize, want: Want) {
         let root = self.fixture.root.current();
+        if self.watch != Watch::Off {
+            self.fixture.cache.take_in_events().await;
+        }
         let tree_path = TreePath::new(PATHS[path].as_bytes()).unwrap();
         let answer = self.fixture.cache.lookup(&root, tree_path, want).await;
         let (answered, bound) = match &answer {
@@ -211,6 +236,8 @@ impl Model {
             Err(LookupError::LinkRefused) => (State::Refused, 1000),
             Err(other) => panic!("{other} for {}", PATHS[path]),
         };
+        let told = self.watch != Watch::Off && !self.linked.contains(&path);
+        let bound = if told { 0 } else { bound };
         let same = |state: &State| match (state, &answered) {
             (State::Content(_), State::Content(_)) if want == Want::Script => true,
             (state, answered) => state == answered,
@@ -228,13 +255,13 @@ impl Model {
     }
 }
 
-fn run(steps: &[Step], racing: bool) {
+fn run(steps: &[Step], racing: bool, watch: Watch) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let mut model = Model::new(racing);
+        let mut model = Model::new(racing, watch);
         for step in steps {
             model.apply(step);
             match *step {
@@ -245,6 +272,10 @@ fn run(steps: &[Step], racing: bool) {
         }
         model.fixture.cache.purge();
         model.fixture.expect_open(0).await;
+        drop(model.fixture.root);
+        // What the entries needed, then the way to the root.
+        model.fixture.hand.advance(Duration::from_secs(601));
+        model.fixture.cache.tick();
         let usage = model.fixture.cache.usage();
         assert_eq!(usage, Default::default());
     });
@@ -255,11 +286,23 @@ proptest! {
 
     #[test]
     fn every_answer_is_a_state_the_path_had_within_its_bound(steps in prop::collection::vec(step(), 1..80)) {
-        run(&steps, false);
+        run(&steps, false, Watch::Off);
     }
 
     #[test]
     fn files_that_have_just_changed_are_answered_in_their_present_state(steps in prop::collection::vec(step(), 1..60)) {
-        run(&steps, true);
+        run(&steps, true, Watch::Off);
+    }
+
+    #[test]
+    fn what_is_watched_is_answered_in_its_present_state(steps in prop::collection::vec(step(), 1..80)) {
+        run(&steps, false, Watch::Auto);
+    }
+
+    #[test]
+    fn what_is_watched_and_has_just_changed_is_answered_in_its_present_state(
+        steps in prop::collection::vec(step(), 1..80)
+    ) {
+        run(&steps, true, Watch::Auto);
     }
 }

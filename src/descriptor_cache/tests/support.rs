@@ -13,6 +13,7 @@ use super::super::found::{FileFound, Found, Looked, LookupError, Outcome, Source
 use super::super::open::Fault;
 use super::super::{
     CountersSnapshot, DescriptorCache, DocumentRoot, LinkPolicy, LinkTargets, Settings, Symlinks,
+    Watch,
 };
 use crate::clock::{Clock, ManualClock};
 use crate::request::TreePath;
@@ -37,6 +38,27 @@ impl Fixture {
         Self::with(settings, LinkPolicy::default(), |_| {})
     }
 
+    /// The kernel tells changes, where the others see them by looking; the clock as in [`settled`](Self::settled).
+    pub(super) fn watched(settings: Settings) -> Self {
+        let fixture = Self::watched_racing(settings);
+        fixture.hand.advance(Duration::from_secs(100_000));
+        fixture
+    }
+
+    /// The kernel tells changes; the clock as in [`racing`](Self::racing).
+    pub(super) fn watched_racing(settings: Settings) -> Self {
+        Self::watched_with(settings, LinkPolicy::default(), |_| {})
+    }
+
+    pub(super) fn watched_with(
+        settings: Settings,
+        policy: LinkPolicy,
+        prepare: impl FnOnce(&Path),
+    ) -> Self {
+        let tree = tempfile::tempdir().unwrap();
+        Self::build_in(tree, settings, policy, Duration::from_secs(60), prepare)
+    }
+
     /// Requests wait for a second only.
     pub(super) fn impatient(settings: Settings) -> Self {
         let patience = Duration::from_secs(1);
@@ -59,11 +81,26 @@ impl Fixture {
         patience: Duration,
         prepare: impl FnOnce(&Path),
     ) -> Self {
+        let settings = Settings {
+            watch: Watch::Off,
+            ..settings
+        };
         let tree = tempfile::tempdir().unwrap();
+        Self::build_in(tree, settings, policy, patience, prepare)
+    }
+
+    /// A root in a directory of the test's choice.
+    pub(super) fn build_in(
+        tree: TempDir,
+        settings: Settings,
+        policy: LinkPolicy,
+        patience: Duration,
+        prepare: impl FnOnce(&Path),
+    ) -> Self {
         fs::create_dir(tree.path().join("root")).unwrap();
         prepare(tree.path());
         let (clock, hand) = Clock::manual();
-        let cache = Arc::new(DescriptorCache::with_patience(settings, clock, patience));
+        let cache = DescriptorCache::with_patience(settings, clock, patience);
         let root = cache.root(&tree.path().join("root"), policy).unwrap();
         Self {
             tree,

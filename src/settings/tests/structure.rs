@@ -200,10 +200,6 @@ fn keys_of_later_versions_are_refused_unless_they_are_off() {
             "4:31: listen[0].tls",
         ),
         (
-            "open_file_cache: {watch: on}\n",
-            "4:26: open_file_cache.watch",
-        ),
-        (
             "trusted_proxies: [{file: /etc/proxies}]\n",
             "4:19: trusted_proxies[0]",
         ),

@@ -100,3 +100,61 @@ fn what_cannot_be_read_denies() {
         }
     });
 }
+
+#[test]
+fn a_deny_counts_for_the_request_after_it_where_it_is_watched() {
+    run(async {
+        let fixture = Fixture::watched();
+        fixture.write("a/b/x.txt", "x");
+        let site = fixture.of(Preset::Static);
+        for _ in 0..3 {
+            assert_eq!(site.get("/a/b/x.txt").await, "200 x");
+            fixture.write("a/.htaccess", "Deny from all");
+            fixture.cache.take_in_events().await;
+            assert_eq!(site.get("/a/b/x.txt").await, "403");
+            fixture.write("a/b/.htaccess", "Allow from all");
+            fixture.cache.take_in_events().await;
+            assert_eq!(site.get("/a/b/x.txt").await, "200 x");
+            std::fs::remove_file(fixture.root.join("a/b/.htaccess")).unwrap();
+            fixture.cache.take_in_events().await;
+            assert_eq!(site.get("/a/b/x.txt").await, "403");
+            std::fs::remove_file(fixture.root.join("a/.htaccess")).unwrap();
+            fixture.cache.take_in_events().await;
+        }
+    });
+}
+
+#[test]
+fn steady_load_makes_no_system_call_while_all_is_watched() {
+    run(async {
+        let fixture = Fixture::watched();
+        fixture.write("index.php", "<?php");
+        fixture.write("wp-content/themes/t/style.css", "css");
+        fixture.write("wp-content/uploads/2026/11/a.jpg", "jpg");
+        fixture.write("wp-content/.htaccess", "# nothing");
+        let site = fixture.of(Preset::Wordpress);
+        let load = [
+            ("/wp-content/themes/t/style.css", "200 css"),
+            ("/wp-content/uploads/2026/11/a.jpg", "200 jpg"),
+            ("/wp-content/uploads/none.jpg", "404"),
+            ("/2026/11/hello-world/", "php /index.php"),
+            ("/wp-content/none/", "php /index.php"),
+            ("/", "php /index.php"),
+        ];
+        let serve = async || {
+            for (target, expected) in load {
+                assert_eq!(site.get(target).await, expected, "{target}");
+            }
+        };
+        for _ in 0..3 {
+            serve().await;
+        }
+        let before = fixture.cache.counters().snapshot().calls;
+        for _ in 0..40 {
+            fixture.hand.advance(Duration::from_secs(5));
+            serve().await;
+        }
+        let after = fixture.cache.counters().snapshot().calls;
+        assert_eq!(after, before, "200 s of load");
+    });
+}
