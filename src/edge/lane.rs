@@ -33,6 +33,7 @@ pub async fn serve(state: Arc<State>, door: Arc<Door>, stream: Stream, stop: Shu
     let mut lane = Lane {
         peer: peer_address(&stream),
         requests: 0,
+        leave_at: None,
         state,
         door,
         stop,
@@ -72,6 +73,8 @@ struct Lane {
     stop: ShutdownWatch,
     peer: SocketAddr,
     requests: u64,
+    /// When to leave, once the order to stop was heard.
+    leave_at: Option<Tick>,
 }
 
 impl Lane {
@@ -131,25 +134,30 @@ impl Lane {
     }
 
     /// Waits for more of a head; false when the connection is to be closed.
-    async fn fill(&self, connection: &mut Connection, deadline: Tick, most: usize) -> bool {
-        match connection.fill(deadline, most).await {
+    async fn fill(&mut self, connection: &mut Connection, deadline: Tick, most: usize) -> bool {
+        let until = self
+            .leave_at
+            .map_or(deadline, |leave_at| leave_at.min(deadline));
+        let mut filled = connection.fill(until, most).await;
+        if matches!(filled, Filled::Draining) {
+            // A request may be on its way already: it is served, and told that it was the last.
+            let grace = match connection.has_begun() {
+                true => HEAD_GRACE,
+                false => IDLE_GRACE,
+            };
+            let leave_at = self.state.clock.now().plus(grace).min(deadline);
+            self.leave_at = Some(leave_at);
+            filled = connection.fill_through(leave_at, most).await;
+        }
+        match filled {
             Filled::Bytes => true,
-            Filled::Draining => {
-                // A request may be on its way already: it is served, and told that it was the last.
-                let grace = match connection.has_begun() {
-                    true => HEAD_GRACE,
-                    false => IDLE_GRACE,
-                };
-                let deadline = self.state.clock.now().plus(grace).min(deadline);
-                matches!(connection.fill_through(deadline, most).await, Filled::Bytes)
-            }
             Filled::TimedOut if connection.has_begun() => {
                 let snapshot = self.state.snapshot.load_full();
                 let answered = self.asked(&snapshot).refused(408, &connection.incoming);
                 let _ = self.write(connection, &snapshot, &answered).await;
                 false
             }
-            Filled::End | Filled::TimedOut | Filled::Broken => false,
+            Filled::End | Filled::TimedOut | Filled::Broken | Filled::Draining => false,
         }
     }
 
