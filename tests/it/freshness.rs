@@ -65,6 +65,15 @@ impl Tree {
 
 /// Makes every tree by `prepare`, lets it settle, warms every path, makes every change and sees each.
 fn assert_seen(config: impl Fn(&DocumentRoot) -> Config, prepare: fn(&Tree), changes: &[Change]) {
+    assert_seen_by(Mode::config, config, prepare, changes);
+}
+
+fn assert_seen_by(
+    in_mode: fn(Mode, Config) -> Config,
+    config: impl Fn(&DocumentRoot) -> Config,
+    prepare: fn(&Tree),
+    changes: &[Change],
+) {
     in_each_mode(|mode| {
         let root = DocumentRoot::empty();
         open_to_all(&root);
@@ -76,7 +85,7 @@ fn assert_seen(config: impl Fn(&DocumentRoot) -> Config, prepare: fn(&Tree), cha
                 tree
             })
             .collect();
-        let server = Nostat::start(&mode.config(config(&root)));
+        let server = Nostat::start(&in_mode(mode, config(&root)));
         // Younger than anything in the trees: settled when they are.
         root.write_at("settled.css", b"settled", SystemTime::now());
         server.settled("/settled.css");
@@ -370,7 +379,8 @@ fn links_turned_and_targets_changed() {
         new,
         make,
     };
-    assert_seen(
+    assert_seen_by(
+        Mode::config_for_links,
         Config::static_files,
         prepare,
         &[

@@ -58,7 +58,17 @@ impl Mode {
         self.config_with(config, "")
     }
 
-    /// The same with more keys for the cache, as `, content: 0`.
+    /// For paths that go through links, which no watch vouches for: both modes look again after a second.
+    pub fn config_for_links(self, config: Config) -> Config {
+        let watch = match self {
+            Self::Polled => "off",
+            Self::Watched => "on",
+        };
+        let keys = format!("{{watch: {watch}, valid: 1s, errors_valid: 1s}}");
+        config.top("open_file_cache", &keys)
+    }
+
+    /// As [`config`](Self::config) with more keys for the cache, as `, content: 0`.
     pub fn config_with(self, config: Config, more: &str) -> Config {
         let keys = match self {
             Self::Polled => "watch: off, valid: 1s, errors_valid: 1s",
