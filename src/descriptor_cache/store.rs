@@ -324,6 +324,8 @@ impl Shard {
 struct Table {
     found: LruCache<Key, Record, Prehashed>,
     missed: LruCache<Key, Missed, Prehashed>,
+    /// Counts evictions, for luck.
+    turns: u32,
 }
 
 impl Default for Table {
@@ -331,22 +333,35 @@ impl Default for Table {
         Self {
             found: LruCache::unbounded_with_hasher(Prehashed),
             missed: LruCache::unbounded_with_hasher(Prehashed),
+            turns: 0,
         }
     }
 }
 
 impl Table {
-    /// Keeps the quota. Up to eight records in use are placed anew instead of leaving; when all eight were, a ninth of
-    /// the quota is there to insert on, and the next insertions go on from where this one stopped.
+    /// Keeps the quota after something was placed. What was used `min_uses` times, the last time within `inactive`, stays
+    /// before a newcomer that was not: so a scan, which asks for each path once, displaces only what another scan left.
+    ///
+    /// Up to eight records in use are placed anew instead of leaving. When all eight were, a ninth of the quota is there to
+    /// insert on, and the next insertions go on from where this one stopped. Once that is full of records in use as well the
+    /// newcomer goes, save one in sixteen, so that a set of paths larger than the table does not stay what it was.
     fn make_room(&mut self, quota: usize, look: &Look<'_>, displaced: &mut Vec<Record>) -> u64 {
-        let now = look.started;
+        let target = quota - quota / 9;
+        if self.found.len() <= target {
+            return 0;
+        }
+        let (now, settings) = (look.started, look.settings);
+        let newcomer = self.found.iter().next();
+        let unproven = newcomer
+            .filter(|(_, record)| !record.is_admitted(settings))
+            .map(|(key, _)| key.clone());
         let (mut evictions, mut chances) = (0, SECOND_CHANCES);
-        while self.found.len() > quota - quota / 9 {
+        while self.found.len() > target {
             let Some((key, record)) = self.found.peek_lru() else {
                 break;
             };
             let in_use =
-                record.is_admitted(look.settings) && record.is_used_since(record.placed, now);
+                record.is_admitted(settings) && now.since(record.used()) < settings.inactive;
             if in_use && chances > 0 {
                 chances -= 1;
                 let key = key.clone();
@@ -358,7 +373,14 @@ impl Table {
             if in_use && self.found.len() <= quota {
                 break;
             }
-            displaced.extend(self.found.pop_lru().map(|(_, record)| record));
+            self.turns = self.turns.wrapping_add(1);
+            let gone = match &unproven {
+                Some(newcomer) if in_use && !self.turns.is_multiple_of(LUCKY) => {
+                    self.found.pop(newcomer)
+                }
+                _ => self.found.pop_lru().map(|(_, record)| record),
+            };
+            displaced.extend(gone);
             evictions += 1;
         }
         evictions
@@ -378,5 +400,7 @@ const SHARDS: usize = 32;
 /// A table too small for this is not sharded, so that its bound holds to the entry.
 const LEAST_PER_SHARD: usize = 32;
 const SECOND_CHANCES: u32 = 8;
+/// One newcomer in so many displaces what is in use.
+const LUCKY: u32 = 16;
 /// Entries taken out at a time under one lock.
 const SLICE: usize = 256;
