@@ -44,6 +44,9 @@ pub struct FileEntry {
     /// Whether the file had changed so shortly before the look that another change could have left the same times
     /// behind. Such a state is looked at again at each use, and its entity-tag is weak.
     pub racy: bool,
+    /// Whether another state of the file was known before that had the same size and modification time (`touch -d`,
+    /// `rsync -t`, `cp -p`): then these do not tell the content, and the entity-tag must.
+    pub lookalike: bool,
     heads: [OnceLock<(HeadRulesId, Arc<PreparedHeads>)>; HEAD_SLOTS],
     content_hash: OnceLock<u128>,
 }
@@ -54,8 +57,19 @@ impl FileEntry {
         Self {
             identity,
             racy,
+            lookalike: false,
             heads: [const { OnceLock::new() }; HEAD_SLOTS],
             content_hash: OnceLock::new(),
+        }
+    }
+
+    /// The entry of a look at the same path that found another state, or found this one settled.
+    pub fn followed_by(&self, identity: Identity, racy: bool) -> Self {
+        let looks_same =
+            self.size() == identity.size && self.identity.modified == identity.modified;
+        Self {
+            lookalike: looks_same && (self.lookalike || self.identity != identity),
+            ..Self::new(identity, racy)
         }
     }
 
@@ -106,7 +120,10 @@ impl FileEntry {
 
     /// The same state without heads.
     pub(super) fn without_heads(&self) -> Self {
-        let renewed = Self::new(self.identity, self.racy);
+        let renewed = Self {
+            lookalike: self.lookalike,
+            ..Self::new(self.identity, self.racy)
+        };
         if let Some(hash) = self.known_content_hash() {
             renewed.remember_content_hash(hash);
         }

@@ -288,6 +288,10 @@ fn entry_for(known: Option<Known>, identity: Identity, racy: bool) -> Arc<FileEn
             file: Some((entry, _)),
             ..
         }) if entry.identity == identity && entry.racy == racy => with_room_for_heads(entry),
+        Some(Known {
+            file: Some((before, _)),
+            ..
+        }) => Arc::new(before.followed_by(identity, racy)),
         _ => Arc::new(FileEntry::new(identity, racy)),
     }
 }

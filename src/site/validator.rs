@@ -1,7 +1,8 @@
 //! The validators of a file: entity-tag and modification date (RFC 9110 §8.8).
 //!
 //! A date that archives and build tools write everywhere tells nothing about the file: then there is no Last-Modified,
-//! and the entity-tag is a hash of the content. A racy file, which may change once more without its times telling, has
+//! and the entity-tag is a hash of the content; so it is when a file was seen with other content and the same times. A
+//! racy file, which may change once more without its times telling, has
 //! a weak entity-tag that no settled state has, and is never confirmed by it.
 
 use crate::clock::UnixTime;
@@ -14,13 +15,15 @@ use crate::site::settings::EtagMode;
 pub fn last_modified(entry: &FileEntry, now: UnixTime) -> Option<i64> {
     let modified = entry.modified();
     let same_second_may_come = entry.racy && now.nanos_since(modified) < RACY_NANOS;
-    (is_meaningful(modified, now) && !same_second_may_come).then_some(modified.seconds)
+    (is_meaningful(modified, now) && !same_second_may_come && !entry.lookalike)
+        .then_some(modified.seconds)
 }
 
 /// Whether the entity-tag has to be made from the content.
 #[must_use]
 pub fn needs_hash(mode: EtagMode, entry: &FileEntry, now: UnixTime) -> bool {
-    !entry.racy && (mode == EtagMode::Content || !is_meaningful(entry.modified(), now))
+    let told_by_times = is_meaningful(entry.modified(), now) && !entry.lookalike;
+    !entry.racy && (mode == EtagMode::Content || !told_by_times)
 }
 
 /// The entity-tag as sent, with quotes and `W/`.

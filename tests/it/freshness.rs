@@ -664,3 +664,31 @@ const SMALL: &[u8] = b"0123456789";
 /// Too large to be held in memory.
 const LARGE: usize = 200_000;
 const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn other_content_of_the_same_length_and_date_has_another_tag() {
+    in_each_mode(|mode| {
+        let root = DocumentRoot::empty();
+        root.write_at("v.css", b"first", style_mtime());
+        let server = Nostat::start(&mode.config(Config::static_files(&root)));
+        let first = server.settled("/v.css");
+        first.assert(200, b"first");
+        root.write_at("v.css", b"other", style_mtime());
+        let mut connection = server.connect();
+        let other = eventually("the other content", || {
+            let answer = connection.get_with("/v.css", &[("If-None-Match", first.etag())]);
+            (answer.status == 200 && answer.body == b"other").then_some(answer)
+        });
+        assert_ne!(other.etag(), first.etag());
+        // Also when it has settled.
+        let settled = server.settled("/v.css");
+        settled.assert(200, b"other");
+        assert_ne!(settled.etag(), first.etag());
+        assert_eq!(
+            server
+                .get_with("/v.css", &[("If-None-Match", first.etag())])
+                .status,
+            200
+        );
+    });
+}
