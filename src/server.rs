@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::IntoRawFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,7 +28,9 @@ use crate::edge::proxy::{Door, Proxy};
 use crate::fastcgi::session::Responder;
 use crate::settings::{self, Settings};
 use crate::signals::{self, Order};
-use crate::snapshot::{LoadError, State};
+use crate::site::StaticSite;
+use crate::site::warm::warm;
+use crate::snapshot::{LoadError, Snapshot, State};
 
 /// Why the server has not started.
 #[derive(Debug, thiserror::Error)]
@@ -287,13 +289,44 @@ impl ConnectionFilter for MostConnections {
     }
 }
 
+/// Takes in what the sites' `warm:` patterns mean, where that was not done yet for the site's present generation.
+#[derive(Default)]
+struct Warming {
+    done: Vec<(Weak<StaticSite>, u64)>,
+}
+
+impl Warming {
+    fn begin(&mut self, snapshot: &Snapshot) {
+        self.done.retain(|(site, _)| site.strong_count() > 0);
+        for site in snapshot.sites.all() {
+            let generation = site.root().current().id();
+            let is_done = self
+                .done
+                .iter()
+                .any(|(known, of)| known.as_ptr() == Arc::as_ptr(site) && *of == generation);
+            if is_done || site.warm_patterns().is_empty() {
+                continue;
+            }
+            self.done.push((Arc::downgrade(site), generation));
+            let site = site.clone();
+            tokio::spawn(async move {
+                let warmed = warm(&site).await;
+                let root = site.settings().root.display();
+                tracing::info!(files = warmed.files, cut = warmed.is_cut, "{root}: warmed");
+            });
+        }
+    }
+}
+
 /// Once a second, off the workers as it may touch slow disks: inactive entries go, roots are looked at again. A call that
 /// hangs on its disk is waited for by nobody, the process' end included: the next ones pass by it.
 async fn keep_time(state: Arc<State>) {
     let mut every = tokio::time::interval(TICK);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut warming = Warming::default();
     loop {
         every.tick().await;
+        warming.begin(&state.snapshot.load());
         let cache = state.cache.clone();
         let ticked = std::thread::Builder::new()
             .name("cache timer".into())

@@ -37,6 +37,13 @@ pub enum Found {
     Missing,
 }
 
+impl Found {
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+}
+
 /// A regular file that was found.
 #[derive(Clone, Debug)]
 pub struct FileFound {

@@ -104,7 +104,7 @@ fn adopt_in(opener: &Opener, anchors: &mut Anchors, place: &str) {
     let Ok(Some(names)) = opener.names(&directory, MAX_NAMES) else {
         return;
     };
-    for Name { bytes, .. } in names.iter().filter(|name| name.may_be_link) {
+    for Name { bytes, .. } in names.iter().filter(|name| name.may_be_link()) {
         if anchors.targets.len() == MAX_TARGETS {
             return;
         }

@@ -206,7 +206,15 @@ fn locate(
     by_policy(opener, root, path).map(|located| (located, Way::Any))
 }
 
-fn by_policy(opener: &Opener, root: &RootGeneration, path: &[u8]) -> Result<Descriptor, Failure> {
+/// Opens by O_PATH what the path leads to by the root's link policy.
+///
+/// # Errors
+/// See [`Failure`].
+pub(super) fn by_policy(
+    opener: &Opener,
+    root: &RootGeneration,
+    path: &[u8],
+) -> Result<Descriptor, Failure> {
     let anchors = root.anchors();
     let symlinks = root.policy().symlinks;
     let (resolve, links) = match symlinks {

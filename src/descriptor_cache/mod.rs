@@ -18,6 +18,7 @@
 
 pub mod audit;
 pub mod budget;
+pub mod children;
 pub mod content;
 pub mod counters;
 pub mod entry;
@@ -61,6 +62,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 pub use budget::DescriptorBudget;
+pub use children::Child;
 pub use counters::{Counters, CountersSnapshot};
 pub use entry::{FileEntry, HeadPair, HeadRulesId, Identity, PreparedHeads};
 pub use epochs::Voucher;
@@ -119,6 +121,11 @@ impl DescriptorCache {
         self.watching.reconfigure(settings.watch);
         self.listen();
         self.settings.store(Arc::new(settings));
+    }
+
+    /// Uses that a file needs to hold a descriptor or bytes.
+    pub fn min_uses(&self) -> u32 {
+        self.settings.load().min_uses
     }
 
     /// What the cache did.

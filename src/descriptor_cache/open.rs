@@ -210,7 +210,7 @@ impl Opener {
             }
             names.push(Name {
                 bytes: bytes.into(),
-                may_be_link: may_be_link(item.file_type()),
+                kind: item.file_type(),
             });
         }
         Ok(Some(names))
@@ -282,12 +282,15 @@ impl Facts {
 pub struct Name {
     /// The name.
     pub bytes: Box<[u8]>,
-    /// False when the directory says that it is no link.
-    pub may_be_link: bool,
+    /// What the directory says that it is; `Unknown` where the file system does not tell.
+    pub kind: FileType,
 }
 
-fn may_be_link(kind: FileType) -> bool {
-    matches!(kind, FileType::Symlink | FileType::Unknown)
+impl Name {
+    /// False when the directory says that it is no link.
+    pub fn may_be_link(&self) -> bool {
+        matches!(self.kind, FileType::Symlink | FileType::Unknown)
+    }
 }
 
 fn proc_path(descriptor: &Descriptor) -> String {

@@ -19,6 +19,7 @@
 //! | [`representation`] | the prepared heads of a file |
 //! | [`conditional`], [`partial`] | whole, 304, 412, 206 or 416? |
 //! | [`response`] | the answer itself, and those without a file |
+//! | [`warm`] | what is taken into the cache before anybody asks? |
 //! | [`accel`] | a file named by PHP (X-Accel-Redirect, X-Sendfile) |
 
 pub mod accel;
@@ -40,6 +41,7 @@ pub mod route;
 pub mod settings;
 pub mod static_site;
 pub mod validator;
+pub mod warm;
 pub mod wordpress;
 
 #[cfg(test)]

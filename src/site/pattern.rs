@@ -8,7 +8,10 @@ use regex::bytes::{Regex, RegexBuilder};
 
 /// One compiled pattern.
 #[derive(Debug, Clone)]
-pub struct Pattern(Form);
+pub struct Pattern {
+    form: Form,
+    folder: Box<[u8]>,
+}
 
 impl Pattern {
     /// Compiles a pattern as written in the settings.
@@ -39,7 +42,16 @@ impl Pattern {
         } else {
             Form::Exact(path.as_bytes().into())
         };
-        Ok(Pattern(form))
+        Ok(Pattern {
+            form,
+            folder: literal_folder(text),
+        })
+    }
+
+    /// The folder that everything meant lies below, without slashes at its ends; empty: the root.
+    #[must_use]
+    pub fn folder(&self) -> &[u8] {
+        &self.folder
     }
 
     /// Whether `path` (decoded, with or without its leading slash) is meant.
@@ -47,7 +59,7 @@ impl Pattern {
     pub fn matches(&self, path: &[u8]) -> bool {
         let path = path.strip_prefix(b"/").unwrap_or(path);
         let bare = path.strip_suffix(b"/").unwrap_or(path);
-        match &self.0 {
+        match &self.form {
             Form::Exact(exact) => bare == &**exact,
             Form::Below(folder) => {
                 path.starts_with(folder) || folder.strip_suffix(b"/") == Some(path)
@@ -75,6 +87,16 @@ enum Form {
     Below(Box<[u8]>),
     Path(Regex),
     Name(Regex),
+}
+
+/// The segments of an anchored pattern before the one that ends it or has a star.
+fn literal_folder(text: &str) -> Box<[u8]> {
+    let Some(path) = text.strip_prefix('/') else {
+        return Box::default();
+    };
+    let literal = path.split('*').next().unwrap_or_default();
+    let folder = literal.rsplit_once('/').map_or("", |(folder, _)| folder);
+    folder.as_bytes().into()
 }
 
 /// A glob as a regular expression: matched in linear time whatever the path, and without an allocation.

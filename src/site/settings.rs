@@ -38,6 +38,8 @@ pub struct SiteSettings {
     pub missing_assets: MissingAssets,
     /// Patterns of missing assets that go to WordPress nevertheless.
     pub missing_assets_php: Vec<String>,
+    /// Patterns of files to take into the cache before anybody asks. Default: none.
+    pub warm: Vec<String>,
     /// The kind of WordPress network, if any. Default: off.
     pub multisite: Multisite,
     /// Cache-Control by pattern; the first match wins over the preset's table.
@@ -75,6 +77,7 @@ impl SiteSettings {
             missing_php: MissingPhp::NotFound,
             missing_assets: MissingAssets::NotFound,
             missing_assets_php: Vec::new(),
+            warm: Vec::new(),
             multisite: Multisite::Off,
             cache_control: Vec::new(),
             headers: Vec::new(),

@@ -14,6 +14,7 @@ use crate::site::cache_control::Version;
 use crate::site::conditional::Selected;
 use crate::site::decision::{Decision, Request, Script};
 use crate::site::directory_rules::DirectoryRules;
+use crate::site::pattern::Pattern;
 use crate::site::representation::HeadRules;
 use crate::site::response::{self, Answer, local_answer};
 use crate::site::route::{FRONT_CONTROLLER, Resource, Router, ScriptPath};
@@ -30,6 +31,7 @@ pub struct StaticSite {
     link_targets: accel::TargetRoots,
     /// None: `htaccess: ignore`.
     directory_rules: Option<DirectoryRules>,
+    warm: Vec<Pattern>,
 }
 
 impl StaticSite {
@@ -48,6 +50,11 @@ impl StaticSite {
             link_targets: accel::TargetRoots::default(),
             directory_rules: (settings.htaccess == Htaccess::Deny)
                 .then(|| DirectoryRules::new(cache.clone())),
+            warm: settings
+                .warm
+                .iter()
+                .map(|text| Pattern::parse(text))
+                .collect::<Result<_, _>>()?,
             settings: settings.clone(),
             cache,
         })
@@ -63,6 +70,18 @@ impl StaticSite {
     #[must_use]
     pub fn root(&self) -> &Arc<DocumentRoot> {
         &self.root
+    }
+
+    /// Patterns of files to take into the cache before anybody asks.
+    #[must_use]
+    pub fn warm_patterns(&self) -> &[Pattern] {
+        &self.warm
+    }
+
+    /// The cache it looks its files up in.
+    #[must_use]
+    pub fn cache(&self) -> &Arc<DescriptorCache> {
+        &self.cache
     }
 
     /// What is to be done with a request.

@@ -183,7 +183,7 @@ fn keys_of_later_versions_are_refused_unless_they_are_off() {
                listen: {address: \"[::]:80\", http2: off, proxy_protocol: off}\n\
                open_file_cache: {watch: auto}\n";
     read(&format!(
-        "{SITE}    precompressed: off\n    compression: off\n    warm: []\n{off}"
+        "{SITE}    precompressed: off\n    compression: off\n{off}"
     ));
     read("sites: [{root: /srv, origin: {peers: [\"a:1\"], accel: off}}]");
 
