@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{DescriptorCache, LinkPolicy, Outcome, Settings, Source, Symlinks, Want};
+use super::super::{DescriptorCache, LinkPolicy, Outcome, Settings, Source, Symlinks, Want, Watch};
 use super::support::{Fixture, beneath, file, large, open_below, read, symlink};
 use crate::clock::Clock;
 use crate::request::TreePath;
@@ -19,7 +19,11 @@ async fn a_release_swap_begins_a_generation_and_lets_go_of_the_old_one() {
     symlink("r1", tree.path().join("current"));
     let (clock, hand) = Clock::manual();
     hand.advance(Duration::from_secs(100_000));
-    let cache = DescriptorCache::new(Settings::default(), clock);
+    let polled = Settings {
+        watch: Watch::Off,
+        ..Settings::default()
+    };
+    let cache = DescriptorCache::new(polled, clock);
     let root = cache
         .root(&tree.path().join("current"), LinkPolicy::default())
         .unwrap();
