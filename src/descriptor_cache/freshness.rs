@@ -99,12 +99,6 @@ impl Trust {
         };
         moment.now.since(looked) < limit
     }
-
-    /// Whether a state that was racy at its look may be used. Afterwards it is looked at once more, for its settled
-    /// entity-tag.
-    pub fn covers_race(&self, moment: &Moment<'_>, looked: Tick) -> bool {
-        self.current(moment).is_some() && moment.now.since(looked) < RACY_WINDOW
-    }
 }
 
 /// How long an error is remembered.

@@ -68,7 +68,9 @@ impl Store {
             let usable = match &record.kind {
                 Kind::File(..) if probe.want() == Want::Script => true,
                 Kind::File(_, Held::Nothing) => false,
-                Kind::File(entry, _) => !entry.racy || record.trust.covers_race(moment, looked),
+                // Also where it is watched: an event takes some microseconds to be told, and a file that is being written
+                // now is likely to be written again.
+                Kind::File(entry, _) => !entry.racy,
                 Kind::Directory => true,
             };
             return (usable && record.trust.is_valid(moment, looked))
