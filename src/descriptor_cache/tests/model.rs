@@ -154,7 +154,9 @@ impl Model {
                 let content = self.content(size.min(2));
                 let large = fs::metadata(at(self, path)).is_ok_and(|found| found.len() > 64 << 10);
                 let held_open = self.fixture.cache.settings.load().content < 64 << 20;
-                if (large || held_open) && self.watch == Watch::Off {
+                // What a link leads to is polled, whatever else is told.
+                let polled = self.watch == Watch::Off || !self.linked.is_empty();
+                if (large || held_open) && polled {
                     return;
                 }
                 self.change(|model| {
