@@ -10,6 +10,9 @@ use super::file::OpenFile;
 /// What the caller is going to do with the file.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Want {
+    /// Know its facts, and perhaps send its content: as [`Want::Content`], but a file of which only the facts are held is
+    /// answered without its content.
+    Facts,
     /// Send its content: the file must be readable for this process.
     Content,
     /// Name it to PHP: it must exist and be a regular file. It is not opened for reading, since PHP-FPM may read what
@@ -60,7 +63,7 @@ pub enum Source {
     Memory(Bytes),
     /// The descriptor that the facts were taken from.
     Descriptor(Arc<OpenFile>),
-    /// Nowhere: the lookup was for [`Want::Script`].
+    /// Nowhere: the lookup was for [`Want::Script`], or for [`Want::Facts`] and nothing more is held.
     None,
 }
 

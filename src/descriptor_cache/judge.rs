@@ -15,13 +15,14 @@ use super::look::{Failure, Glass, Seen, Sight, Way, look as look_at};
 use super::lookup::{Answer, BROKEN, Told};
 use super::record::{Held, Missed};
 use super::root::RootGeneration;
+use super::store::Need;
 use super::vouch::Reach;
 
 impl DescriptorCache {
     /// Looks and enters what was found.
     pub(super) fn look(&self, root: &RootGeneration, key: &Key) -> Told {
         // The flight before this one may have landed just now.
-        if let Some((answer, trust)) = self.recall(&key.view(), Trust::clone) {
+        if let Some((answer, trust)) = self.recall(&key.view(), Need::All, Trust::clone) {
             return Told { answer, trust };
         }
         let settings = self.settings.load_full();

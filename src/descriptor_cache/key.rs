@@ -71,8 +71,12 @@ impl Probe<'_> {
 pub struct Hashing(RandomState);
 
 impl Hashing {
-    /// The key of these parts.
+    /// The key of these parts. Facts and content of a path are one entry.
     pub fn probe<'a>(&self, generation: u64, want: Want, path: &'a [u8]) -> Probe<'a> {
+        let want = match want {
+            Want::Facts | Want::Content => Want::Content,
+            Want::Script => Want::Script,
+        };
         let mut state = self.0.build_hasher();
         // One write per part would pad each of them; the generation and the want fit one word.
         state.write_u64((generation << 1) | u64::from(want == Want::Script));

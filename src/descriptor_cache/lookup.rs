@@ -11,12 +11,13 @@ use super::counters::increment;
 use super::epochs::Voucher;
 use super::finding::Recalled;
 use super::flight::{Flight, Landed};
-use super::found::{Found, Looked, LookupError, Outcome, Want};
+use super::found::{Found, Looked, LookupError, Outcome, Source, Want};
 use super::freshness::{Moment, Trust};
 use super::key::{Key, Probe};
 use super::names::RootNames;
 use super::root::RootGeneration;
 use super::settings::Settings;
+use super::store::Need;
 use crate::request::TreePath;
 
 /// The answer of a lookup.
@@ -53,7 +54,13 @@ impl DescriptorCache {
         want: Want,
     ) -> Answer {
         let probe = self.hashing.probe(root.id(), want, path.as_bytes());
-        if let Some((answer, ())) = self.recall(&probe, |_| ()) {
+        let need = match want {
+            Want::Facts => Need::Facts,
+            Want::Content | Want::Script => Need::All,
+        };
+        if let Some((answer, ())) = self.recall(&probe, need, |_| ())
+            && (!is_sent_from_descriptor(&answer) || self.still_holds(&probe, need))
+        {
             return answer;
         }
         self.join(root, path, &probe).await.answer
@@ -68,7 +75,7 @@ impl DescriptorCache {
         want: Want,
     ) -> (Answer, Option<Voucher>) {
         let probe = self.hashing.probe(root.id(), want, path.as_bytes());
-        let told = match self.recall(&probe, Trust::clone) {
+        let told = match self.recall(&probe, Need::All, Trust::clone) {
             Some((answer, trust)) => Told { answer, trust },
             None => self.join(root, path, &probe).await,
         };
@@ -96,6 +103,18 @@ impl DescriptorCache {
         if self.watching.is_listening() {
             self.watching.take_in();
         }
+    }
+
+    /// Whether a file that is sent from its descriptor is what it was, as far as events have told until now. Bytes in
+    /// memory stay what they were, but those behind a descriptor are new as soon as they are written, and must not leave
+    /// under the head of before.
+    fn still_holds(&self, probe: &Probe<'_>, need: Need) -> bool {
+        self.take_in_pending();
+        let settings = self.settings.load();
+        let recalled = self
+            .store
+            .recall(probe, &self.moment(&settings), need, |_| ());
+        recalled.is_some()
     }
 
     /// Shares a look, or has one made.
@@ -141,7 +160,7 @@ impl DescriptorCache {
                 return told;
             }
             joined += 1;
-            if let Some((answer, trust)) = self.recall(probe, Trust::clone) {
+            if let Some((answer, trust)) = self.recall(probe, Need::All, Trust::clone) {
                 return Told { answer, trust };
             }
         }
@@ -187,11 +206,12 @@ impl DescriptorCache {
     pub(super) fn recall<T>(
         &self,
         probe: &Probe<'_>,
+        need: Need,
         also: impl FnOnce(&Trust) -> T,
     ) -> Option<(Answer, T)> {
         let (recalled, also) =
             self.store
-                .recall(probe, &self.moment(&self.settings.load()), also)?;
+                .recall(probe, &self.moment(&self.settings.load()), need, also)?;
         let answer = match recalled {
             Recalled::Found(found) => {
                 self.counters.hits.increment();
@@ -267,6 +287,17 @@ async fn fly_for_names(
             drop(late);
         }
     }
+}
+
+fn is_sent_from_descriptor(answer: &Answer) -> bool {
+    let Ok(Looked {
+        found: Found::File(file),
+        ..
+    }) = answer
+    else {
+        return false;
+    };
+    matches!(file.source, Source::Descriptor(_))
 }
 
 /// Whether the kernel would answer ENAMETOOLONG without looking.

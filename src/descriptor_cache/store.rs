@@ -20,6 +20,15 @@ use super::record::{Held, Kind, Missed, Record};
 use super::settings::Settings;
 use crate::clock::Tick;
 
+/// What a hit must have.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// The facts of a file.
+    Facts,
+    /// What is asked for: content, too, unless the key is a script's.
+    All,
+}
+
 /// The table of one cache. Nothing is dropped under its locks: what has to go is answered to the caller.
 #[derive(Debug)]
 pub struct Store {
@@ -59,6 +68,7 @@ impl Store {
         &self,
         probe: &Probe<'_>,
         moment: &Moment<'_>,
+        need: Need,
         also: impl FnOnce(&Trust) -> T,
     ) -> Option<(Recalled, T)> {
         let table = self.shard(probe.view().shard_bits()).0.read();
@@ -67,7 +77,7 @@ impl Store {
             let looked = record.looked();
             let usable = match &record.kind {
                 Kind::File(..) if probe.want() == Want::Script => true,
-                Kind::File(_, Held::Nothing) => false,
+                Kind::File(entry, Held::Nothing) => need == Need::Facts && !entry.racy,
                 // Also where it is watched: an event takes some microseconds to be told, and a file that is being written
                 // now is likely to be written again.
                 Kind::File(entry, _) => !entry.racy,

@@ -289,7 +289,7 @@ impl Router {
         if path.is_root() {
             return self.index(root, path).await;
         }
-        match self.look(root, path, Want::Content).await? {
+        match self.look(root, path, Want::Facts).await? {
             None => {
                 self.instead(root, self.missing.path(path.as_bytes()), None)
                     .await
@@ -327,7 +327,7 @@ impl Router {
         }
         let page = joined(folder, b"index.html");
         if let Some(path) = TreePath::new(&page).filter(|_| !self.access.denies(&page)) {
-            let looked = self.cache.lookup(root, path, Want::Content).await?;
+            let looked = self.cache.lookup(root, path, Want::Facts).await?;
             if let Found::File(found) = looked.found {
                 return Ok(Resource::File {
                     path: Cow::Owned(page),

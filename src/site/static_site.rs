@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::descriptor_cache::{
-    DescriptorCache, DocumentRoot, FileFound, LookupError, PreparedHeads, RootGeneration,
+    DescriptorCache, DocumentRoot, FileFound, Found, LookupError, PreparedHeads, RootGeneration,
+    Source, Want,
 };
 use crate::request::fields::Fields;
 use crate::request::head::Method;
@@ -150,7 +151,7 @@ impl StaticSite {
             } => {
                 let path = TreePath::new(&path).unwrap_or(TreePath::ROOT);
                 let answer = if self.is_allowed(&generation, path, request).await? {
-                    self.file(path, &found, request).await
+                    self.file(&generation, path, found, request).await?
                 } else {
                     local_answer(403)
                 };
@@ -170,29 +171,54 @@ impl StaticSite {
         Ok(decision)
     }
 
+    /// The answer of a file. Its content is asked for only when it is sent: HEAD, 304, 412 and 416 need none.
     async fn file<F: Fields + ?Sized>(
         &self,
+        generation: &Arc<RootGeneration>,
         path: TreePath<'_>,
-        found: &FileFound,
+        mut found: FileFound,
         request: &Request<'_, F>,
-    ) -> Answer {
+    ) -> Result<Answer, LookupError> {
         match request.method {
             Method::Get | Method::Head => {}
-            Method::Options => return response::options(),
-            _ => return response::method_not_allowed(),
+            Method::Options => return Ok(response::options()),
+            _ => return Ok(response::method_not_allowed()),
         }
-        let heads = self.heads(path, found, request).await;
-        let pair = match Version::of_query(request.target.query) {
-            Version::InQuery => &heads.versioned,
-            Version::None => &heads.plain,
-        };
-        let selected = Selected {
-            found,
-            heads: &heads,
-            pair,
-            media_type: &heads.media_type,
-        };
-        selected.answer(request)
+        loop {
+            let has_content = !matches!(found.source, Source::None);
+            let tag_needs_content = self.head_rules.needs_hash(&found.entry, request.now)
+                && found.entry.known_content_hash().is_none();
+            if has_content || !tag_needs_content {
+                let heads = self.heads(path, &found, request).await;
+                let pair = match Version::of_query(request.target.query) {
+                    Version::InQuery => &heads.versioned,
+                    Version::None => &heads.plain,
+                };
+                let selected = Selected {
+                    found: &found,
+                    heads: &heads,
+                    pair,
+                    media_type: &heads.media_type,
+                };
+                let answer = selected.answer(request);
+                let sends_content = request.method == Method::Get
+                    && matches!(answer.status, 200 | 206)
+                    && found.entry.size() > 0;
+                if has_content || !sends_content {
+                    return Ok(answer);
+                }
+            }
+            // Another state of the file, perhaps: then all is decided anew.
+            found = match self
+                .cache
+                .lookup(generation, path, Want::Content)
+                .await?
+                .found
+            {
+                Found::File(found) => found,
+                Found::Directory | Found::Missing => return Ok(local_answer(404)),
+            };
+        }
     }
 
     /// A script for whoever runs it; `status` where nobody does.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::super::{Outcome, Settings, Source};
+use super::super::{Outcome, Settings, Source, Want};
 use super::support::{Fixture, file, large, read};
+use crate::request::TreePath;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -261,4 +262,37 @@ async fn descriptors_return_to_what_they_were() {
         assert_eq!(calls.opens - failed - calls.closes, 1, "the root");
     }
     assert_eq!(super::support::open_below(tree.path()).len(), before);
+}
+
+#[tokio::test]
+async fn facts_need_no_descriptor() {
+    let fixture = Fixture::settled(Settings {
+        content: 0,
+        descriptors: Some(1),
+        ..Settings::default()
+    });
+    let names: Vec<String> = (0..20).map(|number| format!("f{number}")).collect();
+    for name in &names {
+        fixture.write(name, "x");
+        fixture.warm(name).await;
+    }
+    assert!(fixture.cache.usage().descriptors <= 1);
+    let before = fixture.counters().calls;
+    let root = fixture.root.current();
+    for name in &names {
+        let path = TreePath::new(name.as_bytes()).unwrap();
+        let looked = fixture
+            .cache
+            .lookup(&root, path, Want::Facts)
+            .await
+            .unwrap();
+        assert_eq!(looked.outcome, Outcome::Hit);
+        assert_eq!(file(&looked).entry.size(), 1);
+    }
+    // Closes go on in the background.
+    let after = fixture.counters().calls;
+    assert_eq!(
+        (after.opens, after.fstats, after.reads),
+        (before.opens, before.fstats, before.reads)
+    );
 }
