@@ -16,7 +16,9 @@ fn line(server: &Nostat, target: &str) -> Value {
     let lines = eventually(target, || {
         let lines: Vec<Value> = server
             .output()
-            .lines()
+            .split_inclusive('\n')
+            // The last one may be half written.
+            .filter(|line| line.ends_with('\n'))
             .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
             .collect();
         let lines: Vec<Value> = lines
