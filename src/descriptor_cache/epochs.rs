@@ -40,13 +40,11 @@ impl Epochs {
         }
     }
 
-    /// Something happened at a name. Answers the descriptors that may stand for a file no longer there.
-    pub fn raise(&self, name: &[u8]) -> Vec<u64> {
-        let stripe = Stripe::of(name);
-        if let Some(counter) = self.stripes.get(stripe.index()) {
+    /// Something happened at a name.
+    pub fn raise(&self, name: &[u8]) {
+        if let Some(counter) = self.stripes.get(Stripe::of(name).index()) {
             counter.fetch_add(1, Ordering::AcqRel);
         }
-        self.tickets(|of| of == stripe)
     }
 
     /// A name came or went.
@@ -55,12 +53,17 @@ impl Epochs {
     }
 
     /// Something happened that may concern every name.
-    pub fn raise_all(&self) -> Vec<u64> {
+    pub fn raise_all(&self) {
         for counter in &self.stripes {
             counter.fetch_add(1, Ordering::AcqRel);
         }
         self.raise_names();
-        self.held()
+    }
+
+    /// Descriptors held for files of this name, and of others that share its counter.
+    pub fn held_for(&self, name: &[u8]) -> Vec<u64> {
+        let stripe = Stripe::of(name);
+        self.tickets(|of| of == stripe)
     }
 
     /// All descriptors held.
@@ -188,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn raising_a_name_tells_the_descriptors_held_for_it() {
+    fn the_descriptors_held_for_a_name_are_known_while_they_are_held() {
         let epochs = Arc::new(Epochs::default());
         let mark = epochs.vouch(b"a", 0).mark(5);
-        assert_eq!(epochs.raise(b"a"), [5]);
-        assert_eq!(epochs.raise_all(), [5]);
+        assert_eq!(epochs.held_for(b"a"), [5]);
+        assert_eq!(epochs.held(), [5]);
         drop(mark);
-        assert!(epochs.raise(b"a").is_empty());
+        assert!(epochs.held_for(b"a").is_empty());
     }
 }

@@ -33,6 +33,10 @@ impl Watching {
                 self.overflows.fetch_add(1, Ordering::AcqRel);
                 state.suspect_all();
                 state.mark_all_signs();
+                // A lost event may have told that a directory went elsewhere and took its watch with it.
+                for id in state.tree.below_roots() {
+                    self.uproot(state, id);
+                }
             }
             (Kind::Ended, _) => {
                 let Some(watched) = state.watches.remove(&event.watch) else {
@@ -47,6 +51,7 @@ impl Watching {
                 for id in state.nodes_of(event.watch) {
                     if state.tree.is_root(id) {
                         state.raise_subtree(id);
+                        state.suspect_all();
                     } else {
                         self.uproot(state, id);
                     }
@@ -66,15 +71,19 @@ impl Watching {
             let child = state.tree.child(id, name);
             if let Some(node) = state.tree.node(id) {
                 // A file made without a name (O_TMPFILE) keeps `#` and a number towards events, whatever it is linked as.
-                let suspects = if name.first() == Some(&b'#') {
-                    node.epochs.raise_all()
+                let is_any = name.first() == Some(&b'#');
+                if is_any {
+                    node.epochs.raise_all();
                 } else {
-                    node.epochs.raise(name)
-                };
+                    node.epochs.raise(name);
+                }
+                // Only a name that goes can leave a descriptor of a deleted file: writing, which may happen thousands of
+                // times a second, gives no reason to look for one.
                 if kind == Kind::Renamed {
                     node.epochs.raise_names();
+                    let suspects = node.epochs.held_for(name);
+                    state.suspects.extend(suspects);
                 }
-                state.suspects.extend(suspects);
             }
             match (child, kind) {
                 (Some(child), Kind::Renamed) => self.uproot(state, child),
@@ -99,7 +108,7 @@ impl State {
     fn raise_subtree(&mut self, id: NodeId) {
         for id in self.tree.subtree(id) {
             if let Some(node) = self.tree.node(id) {
-                self.suspects.extend(node.epochs.raise_all());
+                node.epochs.raise_all();
             }
         }
     }

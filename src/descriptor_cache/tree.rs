@@ -104,6 +104,14 @@ impl Tree {
             .is_some_and(|node| node.parent.is_none())
     }
 
+    /// The children of all roots.
+    pub fn below_roots(&self) -> Vec<NodeId> {
+        let roots = self.nodes.values().filter(|node| node.parent.is_none());
+        roots
+            .flat_map(|node| node.children.values().copied())
+            .collect()
+    }
+
     /// Goes down `path`, whose segments are directories, and plants the first child that is lacking.
     pub fn descend(&mut self, root: NodeId, path: &[u8], now: Tick) -> Descent {
         let mut at = root;

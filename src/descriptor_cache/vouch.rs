@@ -75,7 +75,13 @@ impl Watching {
                     Descent::Arrived(id) => {
                         return self.vouched(&state, id, name, Reach::Whole);
                     }
-                    Descent::Lacking { at, child, end } => (at, child, end),
+                    Descent::Lacking { at, child, end } => {
+                        // Noted before it is looked whether there is such a directory: one that is made right after
+                        // that look raises it.
+                        let (_, name) = split(folder.get(..end).unwrap_or_default());
+                        let missing = self.vouched(&state, at, name, Reach::Missing);
+                        (missing, child, end)
+                    }
                     Descent::Link { at, end } => {
                         let (_, name) = split(folder.get(..end).unwrap_or_default());
                         return self.vouched(&state, at, name, Reach::Link);
@@ -83,15 +89,12 @@ impl Watching {
                     Descent::Nowhere => return None,
                 }
             };
-            let (at, child, end) = lacking;
+            let (missing, child, end) = lacking;
             let way = folder.get(..end).unwrap_or_default();
             match self.reach(opener, root, child, way, now) {
                 // Of a link, the tree knows now.
                 Reached::Watched | Reached::Link => {}
-                Reached::Nothing => {
-                    let (_, name) = split(way);
-                    return self.vouched(&self.lock(), at, name, Reach::Missing);
-                }
+                Reached::Nothing => return missing,
                 Reached::Changed if tries > 0 => tries -= 1,
                 Reached::Changed | Reached::Unwatchable => return None,
             }

@@ -11,7 +11,7 @@
 //! not vouched for), and whatever is done below a stacked file system. A look at every ten times `valid` finds these, and
 //! [`demote`](Watching::demote) takes the file system's word no more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -58,7 +58,8 @@ pub struct State {
     pub(super) watches: HashMap<i32, Watched>,
     pub(super) systems: FileSystems,
     pub(super) budget: usize,
-    pub(super) suspects: Vec<u64>,
+    /// Descriptors of files whose names have gone, by their tickets: as many as are held at the most.
+    pub(super) suspects: HashSet<u64>,
     pub(super) signs: Vec<Weak<Sign>>,
     has_said_why_not: bool,
     #[cfg(test)]
@@ -99,7 +100,7 @@ impl Watching {
                 watches: HashMap::new(),
                 systems: FileSystems::default(),
                 budget: budget(),
-                suspects: Vec::new(),
+                suspects: HashSet::new(),
                 signs: Vec::new(),
                 has_said_why_not: false,
                 #[cfg(test)]
@@ -209,7 +210,7 @@ impl Watching {
     }
 
     /// Descriptors whose names something has happened to since the last call.
-    pub fn suspects(&self) -> Vec<u64> {
+    pub fn suspects(&self) -> HashSet<u64> {
         std::mem::take(&mut self.state.lock().suspects)
     }
 
@@ -269,7 +270,8 @@ impl Watching {
     /// Takes a node and all below out of the tree; nothing there is vouched for any more.
     pub(super) fn uproot(&self, state: &mut State, id: NodeId) {
         for (id, node) in state.tree.uproot(id) {
-            state.suspects.extend(node.epochs.raise_all());
+            node.epochs.raise_all();
+            state.suspects.extend(node.epochs.held());
             self.leave(state, id, &node);
         }
     }
