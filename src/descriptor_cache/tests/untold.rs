@@ -15,6 +15,18 @@ impl Fixture {
         fixture
     }
 
+    /// Makes more events in a watched folder than the kernel keeps for a reader who does not come.
+    fn fill_queue(&self, folder: &str) {
+        let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+        let limit: usize = limit.trim().parse().unwrap();
+        let names = ["x", "y"].map(|name| self.path(folder).join(name));
+        for _ in 0..=limit / 2 {
+            for path in &names {
+                fs::write(path, "").unwrap();
+            }
+        }
+    }
+
     /// Whether a change of the file is seen at once.
     async fn is_told(&self, path: &str) -> bool {
         self.warm(path).await;
@@ -126,13 +138,7 @@ async fn events_that_are_lost_drop_nothing_and_hide_nothing() {
     {
         // Nobody takes events in while the lock is held, and the queue runs over.
         let _held = fixture.cache.watching.state.lock();
-        let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
-        let limit: usize = limit.trim().parse().unwrap();
-        for _ in 0..=limit / 2 {
-            for path in [fixture.path("d/x"), fixture.path("d/y")] {
-                fs::write(path, "").unwrap();
-            }
-        }
+        fixture.fill_queue("d");
         replace(&fixture.path("d/a"), "new");
         fixture.write("new", "here");
         fs::remove_file(fixture.path("gone")).unwrap();
@@ -146,6 +152,26 @@ async fn events_that_are_lost_drop_nothing_and_hide_nothing() {
     fixture.expect("new", "here").await;
     fixture.cache.tick();
     fixture.expect_open(0).await;
+}
+
+#[tokio::test]
+async fn a_directory_that_went_elsewhere_among_lost_events_is_watched_where_it_is_now() {
+    let fixture = Fixture::watched(Settings::default());
+    for path in ["d/a", "release/app/a"] {
+        fixture.write(path, "first");
+        fixture.warm(path).await;
+    }
+    {
+        let _held = fixture.cache.watching.state.lock();
+        fixture.fill_queue("d");
+        fs::rename(fixture.path("release"), fixture.path("older")).unwrap();
+        fixture.write("release/app/a", "second");
+    }
+    fixture.cache.take_in_events().await;
+    assert!(fixture.counters().events.overflows > 0);
+    fixture.expect("release/app/a", "second").await;
+    assert!(fixture.is_told("release/app/a").await);
+    assert!(fixture.is_told("older/app/a").await);
 }
 
 #[tokio::test]
