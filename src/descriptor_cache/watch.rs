@@ -209,7 +209,7 @@ impl Watching {
             .unwrap_or_default()
     }
 
-    /// Descriptors whose names something has happened to since the last call.
+    /// Descriptors of files whose names have come or gone since the last call, by their tickets.
     pub fn suspects(&self) -> HashSet<u64> {
         std::mem::take(&mut self.state.lock().suspects)
     }

@@ -24,8 +24,7 @@ fn php_changes(server: &Nostat, responder: &FakeResponder, change: impl FnOnce()
 
 #[test]
 fn the_request_after_the_answer_sees_every_kind_of_change() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (root, responder, server) = Nostat::wordpress();
     let upload = "wp-content/uploads/2031/01/photo.jpg";
     let upload_path = format!("/{upload}");
     for round in 0..30 {
@@ -61,8 +60,7 @@ fn the_request_after_the_answer_sees_every_kind_of_change() {
 
 #[test]
 fn a_page_made_a_moment_ago_in_the_root_is_found() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (root, responder, server) = Nostat::wordpress();
     for round in 0..10 {
         let name = format!("new{round}");
         let path = format!("/{name}/page.txt");
@@ -78,8 +76,7 @@ fn a_page_made_a_moment_ago_in_the_root_is_found() {
 
 #[test]
 fn a_file_that_a_script_makes_and_gives_away_is_found() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (root, responder, server) = Nostat::wordpress();
     let report = "wp-content/uploads/reports/now.jpg";
     for round in 0..20 {
         assert_eq!(server.get(&format!("/{report}")).status, 404);

@@ -5,20 +5,14 @@ use rustix::process::Signal;
 use crate::support::client::request;
 use crate::support::document_root::{DocumentRoot, STYLE_BYTES, STYLE_PATH};
 use crate::support::fake_responder::script::stdout;
-use crate::support::fake_responder::{FakeResponder, Gate, Script, Step};
+use crate::support::fake_responder::{Gate, Script, Step};
 use crate::support::nostat::{Config, Nostat};
 
 const TEXT: &str = "Content-Type: text/plain\r\n\r\n";
 
-fn start() -> (DocumentRoot, FakeResponder, Nostat) {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
-    (root, responder, server)
-}
-
 #[test]
 fn an_http_1_0_client_that_goes_ends_an_endless_answer() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     responder.on("/endless", Script::never_ends());
     let mut connection = server.connect();
     connection.send(b"GET /endless HTTP/1.0\r\nHost: example.com\r\n\r\n");
@@ -32,7 +26,7 @@ fn an_http_1_0_client_that_goes_ends_an_endless_answer() {
 
 #[test]
 fn a_reset_is_seen_after_the_clients_end_and_behind_many_early_bytes() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     for early in [0, 20_000] {
         responder.forget();
         responder.on("/stalls", Script::stalls_before_head());
@@ -51,7 +45,7 @@ fn a_reset_is_seen_after_the_clients_end_and_behind_many_early_bytes() {
 
 #[test]
 fn a_target_that_no_parser_agrees_on_reaches_php_as_it_was_sent() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     for target in [
         "/?s=\"foo\"",
         "/a<b>c/",
@@ -70,7 +64,7 @@ fn a_target_that_no_parser_agrees_on_reaches_php_as_it_was_sent() {
 
 #[test]
 fn a_connection_goes_on_after_100_continue() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let mut connection = server.connect();
     connection.send(
         b"POST /p HTTP/1.1\r\nHost: example.com\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n",
@@ -86,7 +80,7 @@ fn a_connection_goes_on_after_100_continue() {
 
 #[test]
 fn what_says_close_closes() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     responder.on("/bad", Script::answers("no head at all"));
     let mut connection = server.connect();
     connection.send(
@@ -100,7 +94,7 @@ fn what_says_close_closes() {
 
 #[test]
 fn an_empty_line_does_not_make_an_idle_connection_busy() {
-    let (_root, _responder, server) = start();
+    let (_root, _responder, server) = Nostat::wordpress();
     let mut connection = server.connect();
     connection.get(STYLE_PATH).assert(200, STYLE_BYTES);
     connection.send(b"\r\n");
@@ -123,7 +117,7 @@ fn a_signal_right_after_the_start_is_obeyed() {
 
 #[test]
 fn an_answer_under_way_at_the_order_to_stop_says_close() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let gate = Gate::default();
     responder.on("/slow", Script::answers_after(&gate, format!("{TEXT}late")));
     let mut connection = server.connect();
@@ -141,7 +135,7 @@ fn an_answer_under_way_at_the_order_to_stop_says_close() {
 
 #[test]
 fn a_small_body_that_nobody_wants_may_come_slowly_and_late() {
-    let (_root, _responder, server) = start();
+    let (_root, _responder, server) = Nostat::wordpress();
     let mut connection = server.connect();
     connection.send(
         format!("GET {STYLE_PATH} HTTP/1.1\r\nHost: example.com\r\nContent-Length: 6\r\n\r\n")
@@ -154,7 +148,7 @@ fn a_small_body_that_nobody_wants_may_come_slowly_and_late() {
 
 #[test]
 fn a_cut_answer_is_cut_for_http_1_0_too() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     responder.on(
         "/cut",
         Script::new(vec![stdout(format!("{TEXT}half")), Step::Close]),
@@ -170,7 +164,7 @@ fn a_cut_answer_is_cut_for_http_1_0_too() {
 
 #[test]
 fn head_gets_no_content_even_when_its_head_is_refused() {
-    let (_root, _responder, server) = start();
+    let (_root, _responder, server) = Nostat::wordpress();
     let mut connection = server.connect();
     connection.send(b"HEAD / HTTP/1.1\r\n\r\n");
     assert_eq!(connection.read("HEAD").status, 400);
@@ -179,7 +173,7 @@ fn head_gets_no_content_even_when_its_head_is_refused() {
 
 #[test]
 fn reset_content_has_none() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     responder.on(
         "/205",
         Script::answers(format!("Status: 205\r\n{TEXT}body")),

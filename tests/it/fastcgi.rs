@@ -8,8 +8,7 @@ use crate::support::nostat::{Config, Nostat};
 
 #[test]
 fn scripts_and_permalinks_are_told_by_name_path_and_query() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (root, responder, server) = Nostat::wordpress();
     // Target; SCRIPT_NAME, PATH_INFO, QUERY_STRING.
     for (target, script, path_info, query) in [
         ("/", "/index.php", "", ""),
@@ -75,8 +74,7 @@ fn scripts_and_permalinks_are_told_by_name_path_and_query() {
 
 #[test]
 fn a_line_end_in_a_path_info_changes_no_script_name() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     let query = "Q".repeat(1750);
     for target in [
         "/index.php/PHP%0Ais",
@@ -105,8 +103,7 @@ fn a_line_end_in_a_path_info_changes_no_script_name() {
 
 #[test]
 fn the_connection_and_the_server_are_told() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     server.get_with("/", &[("Host", "shop.example.com:8080")]);
     let seen = responder.last_request();
     for (name, value) in [
@@ -142,8 +139,7 @@ fn the_connection_and_the_server_are_told() {
 
 #[test]
 fn fields_become_variables_save_those_that_could_deceive() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     let fields = [
         ("Accept-Language", "de"),
         ("Cookie", "a=1"),
@@ -358,8 +354,7 @@ fn php_may_see_the_tree_at_another_path() {
 
 #[test]
 fn a_script_that_appears_is_run_as_itself() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (root, responder, server) = Nostat::wordpress();
     assert_eq!(server.get("/new.php").status, 404);
     root.write("new.php", PHP_SOURCE);
     crate::support::eventually("the new script is run", || {

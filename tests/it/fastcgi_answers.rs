@@ -1,24 +1,17 @@
 //! Answers of the responder, and what the client gets of them.
 
 use crate::support::client::{Cut, request};
-use crate::support::document_root::{DocumentRoot, STYLE_BYTES, STYLE_PATH};
+use crate::support::document_root::{STYLE_BYTES, STYLE_PATH};
 use crate::support::eventually;
 use crate::support::fake_responder::script::stdout;
-use crate::support::fake_responder::{FakeResponder, Gate, Script, Step};
-use crate::support::nostat::{Config, Nostat};
+use crate::support::fake_responder::{Gate, Script, Step};
+use crate::support::nostat::Nostat;
 
 const TEXT: &str = "Content-Type: text/plain\r\n\r\n";
 
-/// A site, its responder.
-fn start() -> (DocumentRoot, FakeResponder, Nostat) {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
-    (root, responder, server)
-}
-
 #[test]
 fn status_and_location_follow_rfc_3875() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let text = "Content-Type: text/plain\r\n\r\nbody";
     for (fields, status) in [
         ("Status: 404 Not Found\r\n", 404),
@@ -61,7 +54,7 @@ fn status_and_location_follow_rfc_3875() {
 
 #[test]
 fn a_head_is_read_however_it_is_cut_padded_or_ended() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let crlf = "Status: 201 Created\r\nContent-Type: text/plain\r\nX-A: b\r\n\r\nthe body";
     let lf = crlf.replace("\r\n", "\n");
     let large = format!("{TEXT}{}", "L".repeat(65_535 - TEXT.len()));
@@ -96,7 +89,7 @@ fn a_head_is_read_however_it_is_cut_padded_or_ended() {
 
 #[test]
 fn three_cookies_are_three_lines() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let cookies = [
         "a=1; Path=/",
         "b=2; Expires=Wed, 01 Jan 2031 00:00:00 GMT",
@@ -115,7 +108,7 @@ fn three_cookies_are_three_lines() {
 
 #[test]
 fn fields_that_belong_to_one_connection_are_not_passed_on() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let fields = "Connection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: x\r\nTransfer-Encoding: gzip\r\n\
                   TE: trailers\r\nTrailer: X\r\nUpgrade: h2c\r\nX-Kept: 1\r\nETag: \"php\"\r\nLast-Modified: Tue, 02 Jan 2024 03:04:05 GMT\r\n";
     responder.on(
@@ -151,7 +144,7 @@ fn fields_that_belong_to_one_connection_are_not_passed_on() {
 
 #[test]
 fn stderr_is_logged_and_never_part_of_the_answer() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     responder.on("/noise", Script::writes_stderr(TEXT, "clean"));
     let mut connection = server.connect();
     for _ in 0..5 {
@@ -167,7 +160,7 @@ fn stderr_is_logged_and_never_part_of_the_answer() {
 
 #[test]
 fn answers_without_a_body_stay_without_one() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let mut connection = server.connect();
     for (method, status) in [
         ("HEAD", 200),
@@ -201,7 +194,7 @@ fn answers_without_a_body_stay_without_one() {
 
 #[test]
 fn a_length_that_lies_never_gives_a_wrong_answer() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let answer = |lengths: &str, body: &str| Script::answers(format!("{lengths}{TEXT}{body}"));
     let mut connection = server.connect();
     responder.on("/long", answer("Content-Length: 4\r\n", "bodyEXCESS"));
@@ -234,7 +227,7 @@ fn a_length_that_lies_never_gives_a_wrong_answer() {
 
 #[test]
 fn an_http_1_0_client_gets_no_chunks() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let gate = Gate::default();
     responder.on(
         "/open",
@@ -257,7 +250,7 @@ fn an_http_1_0_client_gets_no_chunks() {
 
 #[test]
 fn a_whole_answer_gets_its_length() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     // All of it in one write, as PHP-FPM sends short answers: STDOUT, its end, END_REQUEST.
     let text = format!("{TEXT}whole");
     let length = u8::try_from(text.len()).unwrap();
@@ -278,7 +271,7 @@ fn a_whole_answer_gets_its_length() {
 
 #[test]
 fn unbuffered_answers_are_passed_piece_by_piece() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     for (path, fields) in [
         ("/sse", "Content-Type: text/event-stream\r\n\r\n"),
         (
@@ -317,7 +310,7 @@ fn unbuffered_answers_are_passed_piece_by_piece() {
 
 #[test]
 fn a_script_that_works_on_after_its_answer_holds_no_client() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let gate = Gate::default();
     responder.on(
         "/late",

@@ -63,8 +63,7 @@ fn bodies_of_every_size_arrive_whole_by_length_and_in_chunks() {
 
 #[test]
 fn an_empty_body_is_told_as_such() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     server
         .send("POST", "/up", &[("Content-Length", "0")], b"")
         .assert(200, b"php POST /up 0");

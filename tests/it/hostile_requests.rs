@@ -49,8 +49,7 @@ fn assert_refused(server: &Nostat, responder: &FakeResponder, bytes: &[u8], stat
 
 #[test]
 fn ambiguous_framing_is_refused_and_the_connection_closed() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     for fields in [
         // Length and coding together (RFC 9112 §6.1), in both orders.
         "Content-Length: 6\r\nTransfer-Encoding: chunked",
@@ -111,8 +110,7 @@ fn ambiguous_framing_is_refused_and_the_connection_closed() {
 
 #[test]
 fn malformed_heads_are_refused_and_the_connection_closed() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     for head in [
         // Host (RFC 9112 §3.2).
         &b"GET / HTTP/1.1\r\n\r\n"[..],
@@ -161,8 +159,7 @@ fn malformed_heads_are_refused_and_the_connection_closed() {
 
 #[test]
 fn bad_chunks_are_refused_before_php_is_asked() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     for body in [
         &b"+5\r\nhello\r\n0\r\n\r\n"[..],
         b"-5\r\nhello\r\n0\r\n\r\n",
@@ -201,8 +198,7 @@ fn bad_chunks_are_refused_before_php_is_asked() {
 
 #[test]
 fn an_upgrade_that_is_not_granted_passes_no_byte_behind_the_request() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, _responder, server) = Nostat::wordpress();
     for (path, body) in [
         (STYLE_PATH, STYLE_BYTES),
         ("/a/page/", b"php GET /a/page/ 0"),
@@ -228,8 +224,7 @@ fn an_upgrade_that_is_not_granted_passes_no_byte_behind_the_request() {
 
 #[test]
 fn a_head_beyond_a_limit_is_told_which() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     let url = |length: usize| {
         format!(
             "GET /{} HTTP/1.1\r\nHost: example.com\r\n\r\n",
@@ -322,8 +317,7 @@ fn a_body_that_stops_is_cut_and_never_reaches_php() {
 
 #[test]
 fn a_body_that_ends_early_never_reaches_php() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     for framing in [
         "Content-Length: 100\r\n\r\nhello",
         "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",

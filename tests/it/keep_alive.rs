@@ -37,8 +37,7 @@ fn next_request(number: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn send_next_while_php_works(send: impl Fn(&mut crate::support::client::Connection, &[u8]) + Sync) {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     a_thousand_times(|number| {
         let (gate, path) = (Gate::default(), format!("/slow/{number}"));
         responder.on(
@@ -74,8 +73,7 @@ fn the_next_request_sent_byte_by_byte_while_php_works_is_answered_next() {
 
 #[test]
 fn a_next_request_cut_anywhere_by_the_end_of_php_is_answered_next() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     a_thousand_times(|number| {
         let (gate, path) = (Gate::default(), format!("/slow/{number}"));
         responder.on(
@@ -97,8 +95,7 @@ fn a_next_request_cut_anywhere_by_the_end_of_php_is_answered_next() {
 
 #[test]
 fn a_post_and_a_get_in_one_segment_are_two_requests() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     a_thousand_times(|number| {
         let body = vec![b'G'; number * 7 % 3000 + 1];
         let (next, next_body) = next_request(number);
@@ -115,8 +112,7 @@ fn a_post_and_a_get_in_one_segment_are_two_requests() {
 
 #[test]
 fn a_half_closed_client_gets_every_answer_it_asked_for() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     a_thousand_times(|number| {
         let (gate, path) = (Gate::default(), format!("/slow/{number}"));
         responder.on(
@@ -195,8 +191,7 @@ fn files_and_pages_follow_each_other_in_any_order() {
 
 #[test]
 fn fifty_pipelined_requests_are_answered_in_order() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, _responder, server) = Nostat::wordpress();
     for kind in 0..3 {
         let path = |number: usize| match kind {
             0 => STYLE_PATH.to_owned(),
@@ -225,8 +220,7 @@ fn fifty_pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn more_than_a_buffer_sent_early_is_kept_or_waited_for() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     let gate = Gate::default();
     responder.on(
         "/slow",
@@ -248,8 +242,7 @@ fn more_than_a_buffer_sent_early_is_kept_or_waited_for() {
 
 #[test]
 fn a_chunked_upload_leaves_the_connection_in_step_or_closed() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, _responder, server) = Nostat::wordpress();
     for size in [1, 7, 4096] {
         let mut connection = server.connect();
         let body = chunked(&[b'u'; 5000], size);
@@ -270,8 +263,7 @@ fn a_chunked_upload_leaves_the_connection_in_step_or_closed() {
 
 #[test]
 fn persistence_follows_version_and_connection_field() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, _responder, server) = Nostat::wordpress();
     for path in [STYLE_PATH, "/a/page/"] {
         let mut connection = server.connect();
         connection.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());

@@ -62,8 +62,7 @@ fn options_on_a_file_is_204() {
 
 #[test]
 fn other_methods_on_a_file_are_405_with_allow() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     for method in ["POST", "PUT", "DELETE", "PATCH", "PROPFIND", "get"] {
         let response = server.send(method, STYLE_PATH, &[], b"");
         assert_eq!(response.status, 405, "{method}");
@@ -88,8 +87,7 @@ fn other_methods_on_a_file_are_405_with_allow() {
 
 #[test]
 fn trace_and_connect_are_405_and_reach_nobody() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     for (method, target) in [
         ("TRACE", "/"),
         ("TRACE", STYLE_PATH),
@@ -106,8 +104,7 @@ fn trace_and_connect_are_405_and_reach_nobody() {
 
 #[test]
 fn every_other_method_reaches_php_as_it_is() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     for method in [
         "GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "REPORT",
     ] {

@@ -5,16 +5,10 @@ use crate::support::document_root::{DocumentRoot, STYLE_BYTES, STYLE_PATH};
 use crate::support::fake_responder::{FakeResponder, Script};
 use crate::support::nostat::{Config, Nostat};
 
-fn start() -> (DocumentRoot, FakeResponder, Nostat) {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
-    (root, responder, server)
-}
-
 /// Pingora before 0.8: bytes behind an Upgrade request went to the upstream as they were.
 #[test]
 fn cve_2026_2833_bytes_behind_an_upgrade_are_a_request_of_their_own() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     let mut connection = server.connect();
     connection.send(
         b"GET /page HTTP/1.1\r\nHost: example.com\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nGET /wp-config.php HTTP/1.1\r\nHost: example.com\r\n\r\n",
@@ -27,7 +21,7 @@ fn cve_2026_2833_bytes_behind_an_upgrade_are_a_request_of_their_own() {
 /// Pingora before 0.8: an HTTP/1.0 body that ends with the connection, and multiple codings, were framed wrongly.
 #[test]
 fn cve_2026_2835_odd_codings_frame_no_second_request() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     for head in [
         "POST /p HTTP/1.0\r\nHost: example.com\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n",
         "POST /p HTTP/1.1\r\nHost: example.com\r\nTransfer-Encoding: identity, chunked\r\n\r\n",
@@ -115,7 +109,7 @@ fn sites_that_share_a_root_keep_their_own_rules() {
 /// pingora #447: the deadline of a head restarted with every byte; see also `hostile_requests`.
 #[test]
 fn pingora_447_a_request_line_in_single_bytes_is_one_request() {
-    let (_root, _responder, server) = start();
+    let (_root, _responder, server) = Nostat::wordpress();
     let mut connection = server.connect();
     connection.send_bytewise(&request("GET", STYLE_PATH, &[], b""));
     connection.read("GET").assert(200, STYLE_BYTES);
@@ -145,7 +139,7 @@ fn haproxy_3316_an_early_refusal_is_read_by_a_client_that_sends_on() {
 /// pingora #320: a 304 or 204 with a body put the connection out of step.
 #[test]
 fn pingora_320_a_body_behind_204_is_dropped() {
-    let (_root, responder, server) = start();
+    let (_root, responder, server) = Nostat::wordpress();
     responder.on(
         "/b",
         Script::answers(

@@ -19,8 +19,7 @@ fn assert_by_php(responder: &FakeResponder, response: &Response, script: &str) {
 
 #[test]
 fn a_file_is_sent_with_type_length_validators_and_caching() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     let style = server.get(STYLE_PATH);
     style.assert(200, STYLE_BYTES);
     assert_eq!(style.field("content-length"), Some("10"));

@@ -18,6 +18,18 @@ fn get_bytes(server: &Nostat, target: &[u8]) -> Response {
     )
 }
 
+#[track_caller]
+fn assert_only_index_ran(responder: &FakeResponder) {
+    for seen in responder.requests() {
+        assert_eq!(
+            seen.param("SCRIPT_NAME"),
+            "/index.php",
+            "{}",
+            seen.param("REQUEST_URI")
+        );
+    }
+}
+
 #[test]
 fn space_plus_and_bytes_beyond_ascii_name_their_own_files() {
     let root = DocumentRoot::empty();
@@ -62,20 +74,12 @@ fn a_target_is_decoded_once() {
         let response = server.get(target);
         assert!(!response.text().contains(SECRET), "{target}");
     }
-    for seen in responder.requests() {
-        assert_eq!(
-            seen.param("SCRIPT_NAME"),
-            "/index.php",
-            "{}",
-            seen.param("REQUEST_URI")
-        );
-    }
+    assert_only_index_ran(&responder);
 }
 
 #[test]
 fn bad_escapes_and_nul_are_refused() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, responder, server) = Nostat::wordpress();
     for target in [
         &b"/index.php%00.jpg"[..],
         b"/wp-content/themes/t/style.css%00",
@@ -158,14 +162,7 @@ fn an_encoded_slash_or_a_backslash_separates_nothing() {
             "{target}: {response}"
         );
     }
-    for seen in responder.requests() {
-        assert_eq!(
-            seen.param("SCRIPT_NAME"),
-            "/index.php",
-            "{}",
-            seen.param("REQUEST_URI")
-        );
-    }
+    assert_only_index_ran(&responder);
 }
 
 #[test]
@@ -204,8 +201,7 @@ fn a_directory_is_redirected_to_its_slash_with_the_query_and_no_host() {
 
 #[test]
 fn a_file_with_something_behind_it_is_not_that_file() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
+    let (_root, _responder, server) = Nostat::wordpress();
     for round in 0..2 {
         for target in [
             "/wp-content/themes/t/style.css/",

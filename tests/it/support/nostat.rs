@@ -120,6 +120,14 @@ pub struct Stopped {
 }
 
 impl Nostat {
+    /// A small WordPress, its responder, and a server of both with the settings most users have.
+    #[track_caller]
+    pub fn wordpress() -> (DocumentRoot, FakeResponder, Self) {
+        let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+        let server = Self::start(&Config::wordpress(&root, &responder));
+        (root, responder, server)
+    }
+
     /// Starts a server and waits until it answers.
     #[track_caller]
     pub fn start(config: &Config) -> Self {
