@@ -4,6 +4,7 @@
 //! configuration or another.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_yaml::Value;
@@ -31,6 +32,17 @@ pub fn word(value: &Value) -> Option<&str> {
         Value::String(text) => Some(text),
         _ => None,
     }
+}
+
+/// A path that begins with `/`.
+pub fn absolute_path(value: &Value) -> Result<&Path, Wrong> {
+    let text = text(value)?;
+    let path = Path::new(text);
+    if !path.is_absolute() {
+        let message = format!("{} is not an absolute path", quoted(text));
+        return Err(Wrong::new(message, "expected a path that begins with /"));
+    }
+    Ok(path)
 }
 
 /// Text that is not empty and has no control characters.

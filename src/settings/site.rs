@@ -1,6 +1,6 @@
 //! `sites[]`: one document root, what answers for what is not in it, and its rules.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_yaml::Value;
 
@@ -163,12 +163,7 @@ fn link_targets(
 
 /// An absolute directory below `/`.
 fn directory(value: &Value, checks: Checks) -> Result<PathBuf, Wrong> {
-    let text = scalar::text(value)?;
-    let path = Path::new(text);
-    if !path.is_absolute() {
-        let message = format!("{} is not an absolute path", quoted(text));
-        return Err(Wrong::new(message, "expected a path that begins with /"));
-    }
+    let path = scalar::absolute_path(value)?;
     if path.parent().is_none() {
         let message = "/ is the whole machine";
         return Err(Wrong::new(message, "expected the directory of the site"));

@@ -1,13 +1,13 @@
 //! `spool`: where request bodies wait until they are whole.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_yaml::Value;
 
 use crate::fastcgi::SpoolSettings;
 
 use super::machine::Checks;
-use super::mistake::{Wrong, quoted};
+use super::mistake::Wrong;
 use super::report::Report;
 use super::scalar;
 use super::section::{Keys, Section};
@@ -51,12 +51,7 @@ pub fn defaults(checks: Checks) -> SpoolSettings {
 }
 
 fn directory(value: &Value, checks: Checks) -> Result<PathBuf, Wrong> {
-    let text = scalar::text(value)?;
-    let path = Path::new(text);
-    if !path.is_absolute() {
-        let message = format!("{} is not an absolute path", quoted(text));
-        return Err(Wrong::new(message, "expected a path that begins with /"));
-    }
+    let path = scalar::absolute_path(value)?;
     checks.writable_directory(path)?;
     Ok(path.to_owned())
 }
