@@ -15,6 +15,8 @@ use super::DEADLINE;
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
+    /// The server reset the connection: what came before is no whole answer that ends with the connection.
+    was_reset: bool,
 }
 
 /// Why there is no whole answer.
@@ -39,6 +41,7 @@ impl Connection {
         Self {
             stream,
             buffer: Vec::new(),
+            was_reset: false,
         }
     }
 
@@ -241,8 +244,10 @@ impl Connection {
                 loop {
                     match self.fill() {
                         Ok(()) => {}
-                        Err(Cut::End) => return Ok(std::mem::take(&mut self.buffer)),
-                        Err(cut) => return Err(cut),
+                        Err(Cut::End) if !self.was_reset => {
+                            return Ok(std::mem::take(&mut self.buffer));
+                        }
+                        Err(cut) => return Err(self.cut_within(cut)),
                     }
                 }
             }
@@ -324,7 +329,10 @@ impl Connection {
                         received: self.buffer.clone(),
                     })
                 }
-                Err(_) => Err(Cut::End),
+                Err(_) => {
+                    self.was_reset = true;
+                    Err(Cut::End)
+                }
             };
         }
     }
