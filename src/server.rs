@@ -221,12 +221,11 @@ fn listening(
 ) -> Listening<impl Service + use<>> {
     let lane_state = state.clone();
     let on_connection = move |door: Arc<Door>, stream, stop: &ShutdownWatch| {
-        let serving = lane::serve(lane_state.clone(), door, stream, stop.clone());
+        // A task of its own, so that what Pingora keeps of a connection goes now and nothing of it is passed through at
+        // each request. It is this task that a stop waits for; see `Lifecycle`.
+        tokio::spawn(lane::serve(lane_state.clone(), door, stream, stop.clone()));
         let done: futures::future::BoxFuture<'static, Option<pingora_core::protocols::Stream>> =
-            Box::pin(async move {
-                serving.await;
-                None
-            });
+            Box::pin(async { None });
         done
     };
     let mut options = HttpServerOptions::default();

@@ -106,6 +106,16 @@ impl OpenFile {
         Ok(buffer.into())
     }
 
+    /// Whether the page cache has the first and the last byte of a stretch, and so most likely all of it: two reads of a
+    /// byte that do not wait. No, where the file system cannot tell.
+    pub fn is_cached(&self, offset: u64, length: usize) -> bool {
+        let last = position(offset, length.saturating_sub(1));
+        [offset, last].iter().all(|&at| {
+            let read = self.read_cached(&mut [0], at);
+            matches!(read, Ok(Progress::Complete(1)))
+        })
+    }
+
     /// Fills `buffer` with what can be had without waiting.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Progress> {
         let mut filled = 0;

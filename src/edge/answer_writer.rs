@@ -1,18 +1,17 @@
-//! Writes an answer on HTTP/1: head, date and bytes in memory leave in one `writev`, files follow by positional reads.
+//! Writes an answer on HTTP/1: head and bytes in memory leave in one call, files follow without passing through this
+//! process where that is cheaper, else by positional reads.
 
-use std::future::Future;
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use pingora_core::protocols::Stream;
-use tokio::io::AsyncWrite;
-use tokio::time::{Instant, Sleep};
 
-use crate::edge::date::{Persistence, head_end};
-use crate::site::{Answer, Body, FileSpan, Part};
+use crate::edge::date::{Persistence, end_head};
+use crate::edge::sending::Sending;
+use crate::edge::socket;
+use crate::site::{Answer, Body, FileSpan, Part, Sendfile};
 
 /// Why an answer was not written whole. Either way the connection cannot be used again.
 #[derive(Debug, thiserror::Error)]
@@ -25,55 +24,205 @@ pub enum WriteError {
     File(#[source] io::Error),
 }
 
-/// Writes `answer`, with the date of `seconds` (Unix time). Each write may make no progress for `patience` at most. The
-/// content's bytes are added to `written` as they leave.
+/// How answers are written to one client.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// The second of Unix time that the answer is dated by.
+    pub seconds: i64,
+    /// What becomes of the connection.
+    pub persistence: Persistence,
+    /// The longest time a write may make no progress (`limits.send`).
+    pub patience: Duration,
+    /// Which files leave without passing through this process.
+    pub sendfile: Sendfile,
+    /// Whether bytes may be put into the socket itself; see [`socket::is_bare`].
+    pub bare: bool,
+}
+
+/// Writes `answer`. The content's bytes are added to `written` as they leave.
 ///
 /// # Errors
 /// See [`WriteError`].
 pub async fn write_answer(
     stream: &mut Stream,
     answer: &Answer,
-    seconds: i64,
-    persistence: Persistence,
-    patience: Duration,
+    manner: Manner,
     written: &mut u64,
 ) -> Result<(), WriteError> {
-    let end = head_end(seconds, persistence);
-    let mut sender = Sender {
+    let mut writer = Writer {
         stream,
-        head: [answer.head.clone(), end],
-        patience,
+        manner,
         written,
     };
     match &answer.body {
-        Body::Empty => {}
-        Body::Memory(bytes) => sender.send(bytes).await?,
-        Body::File(span) => sender.send_file(span).await?,
+        Body::Empty => writer.begin(&answer.head, &[], false).await,
+        Body::Memory(bytes) => writer.begin(&answer.head, bytes, false).await,
+        Body::File(span) if writer.may_send(span) => {
+            writer.begin(&answer.head, &[], true).await?;
+            writer.send_file(span).await
+        }
+        Body::File(span) => {
+            let head = ended(&answer.head, manner);
+            writer.copy_file(head, span).await
+        }
         Body::Parts(parts) => {
+            let mut head = ended(&answer.head, manner);
             for part in parts {
                 match part {
-                    Part::Memory(bytes) => sender.send(bytes).await?,
-                    Part::File(span) => sender.send_file(span).await?,
+                    Part::Memory(bytes) => writer.send(&std::mem::take(&mut head), bytes).await?,
+                    Part::File(span) => writer.copy_file(std::mem::take(&mut head), span).await?,
                 }
             }
+            Ok(())
         }
     }
-    if sender.head.iter().any(|part| !part.is_empty()) {
-        sender.send(&[]).await?;
-    }
-    Ok(())
 }
 
-struct Sender<'a> {
+struct Writer<'a> {
     stream: &'a mut Stream,
-    /// What is left of the head; it leaves with the first bytes of the content.
-    head: [Bytes; 2],
-    patience: Duration,
+    manner: Manner,
     written: &'a mut u64,
 }
 
-impl Sender<'_> {
+impl Writer<'_> {
+    /// Sends the head and `body`. What the socket takes at once, which is nearly always all, costs no allocation: the head
+    /// is put together in a buffer of the thread, and a short body with it. `more`: a file follows.
+    async fn begin(&mut self, head: &[u8], body: &[u8], more: bool) -> Result<(), WriteError> {
+        let first = std::future::poll_fn(|cx| Poll::Ready(self.put_first(cx, head, body, more)));
+        let First { head_length, sent } = first.await.map_err(WriteError::Client)?;
+        let of_body = sent.saturating_sub(head_length);
+        *self.written += of_body as u64;
+        if sent == head_length + body.len() {
+            return Ok(());
+        }
+        let head = ended(head, self.manner);
+        let head = head.get(sent..).unwrap_or_default();
+        self.send(head, body.get(of_body..).unwrap_or_default())
+            .await
+    }
+
+    /// What leaves without waiting.
+    fn put_first(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &[u8],
+        body: &[u8],
+        more: bool,
+    ) -> io::Result<First> {
+        GATHERED.with_borrow_mut(|gathered| {
+            gathered.clear();
+            gathered.extend_from_slice(head);
+            end_head(self.manner.seconds, self.manner.persistence, gathered);
+            let head_length = gathered.len();
+            let apart = match body.len() <= COPIED {
+                true => {
+                    gathered.extend_from_slice(body);
+                    &[]
+                }
+                false => body,
+            };
+            let sent = self.put_now(cx, gathered, apart, more)?;
+            Ok(First { head_length, sent })
+        })
+    }
+
+    fn put_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        first: &[u8],
+        rest: &[u8],
+        more: bool,
+    ) -> io::Result<usize> {
+        let pieces = [IoSlice::new(first), IoSlice::new(rest)];
+        if !self.manner.bare {
+            let mut sending = Sending::new(self.stream, self.manner.patience);
+            return match sending.poll_pieces(cx, &pieces) {
+                Poll::Ready(result) => result,
+                Poll::Pending => Ok(0),
+            };
+        }
+        let put = match rest.is_empty() {
+            true => socket::put(self.stream, first, more),
+            false => socket::put_pieces(self.stream, &pieces),
+        };
+        match put {
+            Err(error) if is_full(&error) => Ok(0),
+            other => other,
+        }
+    }
+
+    /// Sends `head`, then `body`, waiting for the client as long as it takes something.
+    async fn send(&mut self, head: &[u8], body: &[u8]) -> Result<(), WriteError> {
+        let mut sending = Sending::new(self.stream, self.manner.patience);
+        let (mut head, mut body) = (head, body);
+        let content = body.len();
+        let result = std::future::poll_fn(|cx| sending.poll(cx, &mut head, &mut body)).await;
+        *self.written += (content - body.len()) as u64;
+        result.map_err(WriteError::Client)
+    }
+
+    /// Whether the stretch is to be sent by [`send_file`](Self::send_file).
+    fn may_send(&self, span: &FileSpan) -> bool {
+        self.manner.bare
+            && match self.manner.sendfile {
+                Sendfile::Auto => span.length >= SENT,
+                Sendfile::On => true,
+                Sendfile::Off => false,
+            }
+    }
+
+    /// Sends a stretch by sendfile as far as the page cache has it, so that no worker waits for a disk; the rest is read by
+    /// the blocking pool and sent from there.
     async fn send_file(&mut self, span: &FileSpan) -> Result<(), WriteError> {
+        let mut sent = 0;
+        while sent < span.length {
+            let rest = FileSpan {
+                file: span.file.clone(),
+                first: span.first + sent,
+                length: span.length - sent,
+            };
+            sent += match self.put_file(&rest)? {
+                Put::Taken(taken) => {
+                    *self.written += taken;
+                    if taken < rest.length {
+                        // A client that takes all there is must not keep the others from their turn.
+                        tokio::task::yield_now().await;
+                    }
+                    taken
+                }
+                // An ordinary write waits for the client.
+                Put::Full => self.copy_start(rest, STEP).await?,
+                Put::NotAtHand => self.copy_start(rest, FILE_CHUNK).await?,
+            };
+        }
+        Ok(())
+    }
+
+    /// One call of sendfile.
+    fn put_file(&self, span: &FileSpan) -> Result<Put, WriteError> {
+        let length = usize::try_from(span.length).map_or(SENDFILE_CHUNK, |left| left.min(SENDFILE_CHUNK));
+        if !span.file.is_cached(span.first, length) {
+            return Ok(Put::NotAtHand);
+        }
+        match socket::put_file(self.stream, &*span.file, span.first, length) {
+            Ok(0) => Err(WriteError::File(io::ErrorKind::UnexpectedEof.into())),
+            Ok(taken) => Ok(Put::Taken(taken as u64)),
+            Err(error) if is_full(&error) => Ok(Put::Full),
+            // A file system whose files cannot be sent so, or a disk that fails: reading finds out.
+            Err(error) if !is_of_socket(&error) => Ok(Put::NotAtHand),
+            Err(error) => Err(WriteError::Client(error)),
+        }
+    }
+
+    /// Sends the first bytes of a stretch by reading them; how many.
+    async fn copy_start(&mut self, mut span: FileSpan, most: usize) -> Result<u64, WriteError> {
+        span.length = span.length.min(most as u64);
+        self.copy_file(Vec::new(), &span).await?;
+        Ok(span.length)
+    }
+
+    /// Sends `head`, then a stretch by positional reads.
+    async fn copy_file(&mut self, mut head: Vec<u8>, span: &FileSpan) -> Result<(), WriteError> {
         let mut sent = 0;
         while sent < span.length {
             let want =
@@ -87,77 +236,72 @@ impl Sender<'_> {
                 // The head has promised more than there is: nothing is padded, the client sees the cut.
                 return Err(WriteError::File(io::ErrorKind::UnexpectedEof.into()));
             }
-            self.send(&chunk).await?;
+            self.send(&head, &chunk).await?;
+            head.clear();
             sent += want as u64;
         }
         Ok(())
     }
-
-    /// Sends what is left of the head, then `body`.
-    async fn send(&mut self, body: &[u8]) -> Result<(), WriteError> {
-        let mut sending = Sending {
-            stream: self.stream,
-            head: &mut self.head,
-            body,
-            patience: self.patience,
-            stalled: None,
-        };
-        let result = std::future::poll_fn(|cx| sending.poll(cx)).await;
-        *self.written += (body.len() - sending.body.len()) as u64;
-        result.map_err(WriteError::Client)
-    }
 }
 
-struct Sending<'a> {
-    stream: &'a mut Stream,
-    head: &'a mut [Bytes; 2],
-    body: &'a [u8],
-    patience: Duration,
-    /// Made at the first stall only: a client that keeps up costs no timer.
-    stalled: Option<Pin<Box<Sleep>>>,
+/// The head with its end.
+fn ended(head: &[u8], manner: Manner) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(head.len() + HEAD_END);
+    whole.extend_from_slice(head);
+    end_head(manner.seconds, manner.persistence, &mut whole);
+    whole
 }
 
-impl Sending<'_> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            let slices = [
-                IoSlice::new(&self.head[0]),
-                IoSlice::new(&self.head[1]),
-                IoSlice::new(self.body),
-            ];
-            if slices.iter().all(|slice| slice.is_empty()) {
-                return Poll::Ready(Ok(()));
-            }
-            match Pin::new(&mut *self.stream).poll_write_vectored(cx, &slices) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(written)) => self.sent(written),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => {
-                    ready!(self.poll_patience(cx));
-                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-                }
-            }
-        }
-    }
+/// What the first write has taken.
+struct First {
+    /// Bytes of the head with its end.
+    head_length: usize,
+    /// Bytes that were taken, the head's first.
+    sent: usize,
+}
 
-    fn sent(&mut self, mut written: usize) {
-        for part in self.head.iter_mut() {
-            let of_part = written.min(part.len());
-            let _ = part.split_to(of_part);
-            written -= of_part;
-        }
-        self.body = self.body.get(written..).unwrap_or_default();
-        self.stalled = None;
-    }
+/// What came of one call of sendfile.
+enum Put {
+    /// So many bytes left.
+    Taken(u64),
+    /// The socket takes nothing now.
+    Full,
+    /// The page cache does not have the bytes, or the file system cannot send them so.
+    NotAtHand,
+}
 
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let patience = self.patience;
-        self.stalled
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)))
-            .as_mut()
-            .poll(cx)
-    }
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+fn is_of_socket(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::TimedOut
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+    )
+}
+
+thread_local! {
+    static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Bytes of a file in memory at a time for one client.
 const FILE_CHUNK: usize = 128 * 1024;
+/// What is read and written to learn when a client that is behind takes more: sendfile itself cannot be waited for.
+const STEP: usize = 4 * 1024;
+/// A body up to this length is copied behind its head: one buffer costs less to send than two.
+const COPIED: usize = 4 * 1024;
+/// A stretch of a file of this length or more is sent by sendfile.
+const SENT: u64 = 64 * 1024;
+const SENDFILE_CHUNK: usize = 1024 * 1024;
+/// Room for the date and what is said of the connection.
+const HEAD_END: usize = 64;

@@ -35,6 +35,8 @@ pub enum Filled {
 pub struct Connection {
     /// The socket, behind TLS or not.
     pub stream: Stream,
+    /// Whether bytes may be put into the socket itself; see [`socket::is_bare`].
+    pub bare: bool,
     /// Bytes read and not yet used. Has no memory of its own while the connection is idle.
     pub incoming: BytesMut,
     waiting: Waiting,
@@ -51,6 +53,7 @@ impl Connection {
     /// A connection just accepted.
     pub fn new(stream: Stream, clock: Clock, lifecycle: &Lifecycle) -> Connection {
         Connection {
+            bare: socket::is_bare(&stream),
             stream,
             incoming: BytesMut::new(),
             waiting: Waiting {
@@ -135,6 +138,7 @@ impl Connection {
     /// Puts a connection together again that has come home.
     pub fn from_parts(stream: Stream, incoming: BytesMut, waiting: Waiting) -> Connection {
         Connection {
+            bare: socket::is_bare(&stream),
             stream,
             incoming,
             waiting,

@@ -3,8 +3,6 @@
 use std::cell::RefCell;
 use std::time::{Duration, UNIX_EPOCH};
 
-use bytes::Bytes;
-
 /// What the client is told about its connection (RFC 9112 §9.3, §9.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
@@ -16,25 +14,26 @@ pub enum Persistence {
     Close,
 }
 
-/// `Date: …`, perhaps `Connection: …`, and the empty line that ends a head, for the second `seconds` of Unix time.
-pub fn head_end(seconds: i64, persistence: Persistence) -> Bytes {
+/// Puts `Date: …`, perhaps `Connection: …`, and the empty line that ends a head behind `head`, for the second `seconds` of
+/// Unix time.
+pub fn end_head(seconds: i64, persistence: Persistence, head: &mut Vec<u8>) {
     ENDS.with_borrow_mut(|ends| {
         if ends.seconds != seconds {
             *ends = Ends::render(seconds);
         }
-        match persistence {
-            Persistence::Implied => ends.implied.clone(),
-            Persistence::Stated => ends.stated.clone(),
-            Persistence::Close => ends.close.clone(),
-        }
-    })
+        head.extend_from_slice(match persistence {
+            Persistence::Implied => &ends.implied,
+            Persistence::Stated => &ends.stated,
+            Persistence::Close => &ends.close,
+        });
+    });
 }
 
 struct Ends {
     seconds: i64,
-    implied: Bytes,
-    stated: Bytes,
-    close: Bytes,
+    implied: Vec<u8>,
+    stated: Vec<u8>,
+    close: Vec<u8>,
 }
 
 impl Ends {
@@ -58,6 +57,13 @@ thread_local! {
 mod tests {
     use super::*;
 
+    fn head_end(seconds: i64, persistence: Persistence) -> String {
+        let mut head = b"A: b\r\n".to_vec();
+        end_head(seconds, persistence, &mut head);
+        let head = String::from_utf8(head).expect("text");
+        head.strip_prefix("A: b\r\n").expect("kept").to_owned()
+    }
+
     #[test]
     fn the_date_follows_the_second() {
         assert_eq!(
@@ -76,6 +82,6 @@ mod tests {
 
     #[test]
     fn a_clock_before_the_epoch_does_not_panic() {
-        assert!(head_end(-5, Persistence::Implied).starts_with(b"Date: Thu, 01 Jan 1970"));
+        assert!(head_end(-5, Persistence::Implied).starts_with("Date: Thu, 01 Jan 1970"));
     }
 }

@@ -39,8 +39,8 @@ pub struct Handed {
     pub expect_continue: bool,
     /// The connection ends with this answer.
     pub close: bool,
-    /// The log line's first half, when a log is written.
-    pub log: Option<LogEntry>,
+    /// The log line's first half, when a log is written, and the head that its texts are in.
+    pub log: Option<(LogEntry, Bytes)>,
     /// Set when a failure was answered here, whole, so that the connection may go on.
     pub answered_here: Arc<AtomicBool>,
     /// Set when an answer failed after its head had left: the connection must not end as if it were whole.

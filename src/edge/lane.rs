@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Buf;
 use pingora_core::apps::HttpServerApp;
@@ -15,7 +16,7 @@ use pingora_core::protocols::http::ServerSession;
 use pingora_core::server::ShutdownWatch;
 
 use crate::clock::Tick;
-use crate::edge::answer_writer::{WriteError, write_answer};
+use crate::edge::answer_writer::{Manner, WriteError, write_answer};
 use crate::edge::connection::{Connection, Filled};
 use crate::edge::date::Persistence;
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
@@ -59,12 +60,44 @@ impl Wait {
         }
     }
 
-    fn deadline(self, limits: &Limits) -> Tick {
+    fn deadline(self, limits: &ByTurn) -> Tick {
         match self {
             Wait::ForHead(since) => since.plus(limits.request_head),
             Wait::Idle(since) => since.plus(limits.keep_alive),
         }
     }
+}
+
+/// The limits that one turn keeps to.
+#[derive(Clone, Copy)]
+struct ByTurn {
+    request_head: Duration,
+    keep_alive: Duration,
+    body: Duration,
+    send: Duration,
+    head_size: usize,
+}
+
+impl ByTurn {
+    fn of(limits: &Limits) -> ByTurn {
+        ByTurn {
+            request_head: limits.request_head,
+            keep_alive: limits.keep_alive,
+            body: limits.body,
+            send: limits.send,
+            head_size: limits.head_size,
+        }
+    }
+}
+
+/// What becomes of the connection after an answer.
+enum Next {
+    /// The next request.
+    Request,
+    /// It is closed; `still_sending`: over bytes that the client may still send.
+    Close { still_sending: bool },
+    /// It is cut: the answer is not whole.
+    Cut,
 }
 
 struct Lane {
@@ -89,37 +122,39 @@ impl Lane {
                 // Something must be looked up: the same once more, in a place that can wait for it.
                 Poll::Pending => Box::pin(asked.decide(&mut scan, &connection.incoming)).await,
             };
+            let limits = ByTurn::of(&snapshot.limits);
+            // Not held while the client is waited for: a thread can only borrow a few for nothing.
+            drop(snapshot);
             match turn {
                 Turn::Incomplete => {
                     if connection.has_begun() {
                         wait = wait.head_begins(self.state.clock.now());
                     }
-                    let deadline = wait.deadline(&snapshot.limits);
-                    let most = snapshot.limits.head_size;
-                    drop(snapshot);
-                    if !self.fill(&mut connection, deadline, most).await {
+                    let deadline = wait.deadline(&limits);
+                    if !self.fill(&mut connection, deadline, limits.head_size).await {
                         return connection.close(false).await;
                     }
+                    continue;
                 }
                 Turn::Answer(answered) => {
-                    drop(snapshot);
                     self.requests += 1;
-                    let Some(still_open) = self.answer(connection, answered).await else {
-                        return;
-                    };
-                    connection = still_open;
-                    wait = Wait::Idle(self.state.clock.now());
+                    match self.answer(&mut connection, &answered, &limits).await {
+                        Next::Request => {}
+                        Next::Close { still_sending } => {
+                            return Box::pin(connection.close(still_sending)).await;
+                        }
+                        Next::Cut => return connection.cut(),
+                    }
                 }
                 Turn::Lend(lent) => {
-                    drop(snapshot);
                     self.requests += 1;
-                    let Some(still_open) = self.lend(connection, *lent).await else {
+                    let Some(still_open) = Box::pin(self.lend(connection, *lent)).await else {
                         return;
                     };
                     connection = still_open;
-                    wait = Wait::Idle(self.state.clock.now());
                 }
             }
+            wait = Wait::Idle(self.state.clock.now());
         }
     }
 
@@ -154,23 +189,23 @@ impl Lane {
             Filled::TimedOut if connection.has_begun() => {
                 let snapshot = self.state.snapshot.load_full();
                 let answered = self.asked(&snapshot).refused(408, &connection.incoming);
-                let _ = self.write(connection, &snapshot, &answered).await;
+                let send = snapshot.limits.send;
+                let _ = Box::pin(self.write(connection, &answered, send)).await;
                 false
             }
             Filled::End | Filled::TimedOut | Filled::Broken | Filled::Draining => false,
         }
     }
 
-    /// Writes an answer made here. `None` when the connection has ended with it.
-    async fn answer(&self, mut connection: Connection, answered: Answered) -> Option<Connection> {
-        let snapshot = self.state.snapshot.load_full();
-        if self
-            .write(&mut connection, &snapshot, &answered)
-            .await
-            .is_err()
-        {
-            connection.cut();
-            return None;
+    /// Writes an answer made here.
+    async fn answer(
+        &self,
+        connection: &mut Connection,
+        answered: &Answered,
+        limits: &ByTurn,
+    ) -> Next {
+        if self.write(connection, answered, limits.send).await.is_err() {
+            return Next::Cut;
         }
         connection.incoming.advance(answered.head);
         let body_left = match answered.rest {
@@ -179,30 +214,36 @@ impl Lane {
             Rest::Close => u64::MAX,
         };
         if answered.persistence == Persistence::Close {
-            let still_sending = body_left > 0 || !connection.incoming.is_empty();
-            connection.close(still_sending).await;
-            return None;
+            return Next::Close {
+                still_sending: body_left > 0 || !connection.incoming.is_empty(),
+            };
         }
-        if connection.skip(body_left, snapshot.limits.body).await {
-            return Some(connection);
+        if body_left == 0 || Box::pin(connection.skip(body_left, limits.body)).await {
+            return Next::Request;
         }
-        connection.close(true).await;
-        None
+        Next::Close {
+            still_sending: true,
+        }
     }
 
     async fn write(
         &self,
         connection: &mut Connection,
-        snapshot: &Snapshot,
         answered: &Answered,
+        patience: Duration,
     ) -> Result<(), WriteError> {
         let mut body_bytes = 0;
+        let manner = Manner {
+            seconds: self.state.clock.unix().seconds,
+            persistence: answered.persistence,
+            patience,
+            sendfile: answered.sendfile,
+            bare: connection.bare,
+        };
         let result = write_answer(
             &mut connection.stream,
             &answered.answer,
-            self.state.clock.unix().seconds,
-            answered.persistence,
-            snapshot.limits.send,
+            manner,
             &mut body_bytes,
         )
         .await;
@@ -210,16 +251,15 @@ impl Lane {
             tracing::warn!(%error, "a file could not be sent whole, its connection was cut");
         }
         if let Some(log) = &answered.log {
+            let outcome = answered.answer.outcome;
             log.write(
-                &snapshot.access_log,
+                &self.state.snapshot.load().access_log,
+                &connection.incoming,
                 self.state.clock.unix(),
                 Outcome {
                     status: answered.answer.status,
                     body_bytes,
-                    cache: answered
-                        .answer
-                        .outcome
-                        .map_or("-", |outcome| outcome.as_str()),
+                    cache: outcome.map_or("-", |outcome| outcome.as_str()),
                     upstream: None,
                 },
             );

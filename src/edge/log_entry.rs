@@ -9,17 +9,57 @@ use crate::clock::UnixTime;
 use crate::request::fields::Fields;
 use crate::request::head::RequestHead;
 
-/// A request's part of its log line; made only when a log is written.
-#[derive(Debug)]
+/// A request's part of its log line; made only when a log is written. The texts are in the head's bytes, wherever they are
+/// kept meanwhile.
+#[derive(Clone, Copy, Debug)]
 pub struct LogEntry {
     started: Instant,
     client: IpAddr,
-    method: Box<[u8]>,
-    target: Box<[u8]>,
     protocol: &'static str,
-    host: Box<[u8]>,
-    referer: Option<Box<[u8]>>,
-    user_agent: Option<Box<[u8]>>,
+    method: Place,
+    target: Place,
+    host: Place,
+    referer: Place,
+    user_agent: Place,
+}
+
+/// Where a text stands in a head's bytes. It cannot end at their start: there is the request line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    start: u32,
+    end: u32,
+}
+
+impl Place {
+    /// The place of `text`, which is a part of `bytes`.
+    fn of(text: &[u8], bytes: &[u8]) -> Place {
+        let range = bytes.as_ptr_range();
+        let at = (text.as_ptr() as usize).wrapping_sub(range.start as usize);
+        match (u32::try_from(at), u32::try_from(at.wrapping_add(text.len()))) {
+            (Ok(start), Ok(end)) if end as usize <= bytes.len() => Place { start, end },
+            _ => Place::default(),
+        }
+    }
+
+    /// The place of a word of this length with one space behind it.
+    fn word_before(self, length: usize) -> Place {
+        let end = self.start.saturating_sub(1);
+        let length = u32::try_from(length).unwrap_or(end);
+        Place {
+            start: end.saturating_sub(length),
+            end,
+        }
+    }
+
+    fn text(self, bytes: &[u8]) -> &[u8] {
+        bytes
+            .get(self.start as usize..self.end as usize)
+            .unwrap_or_default()
+    }
+
+    fn some_text(self, bytes: &[u8]) -> Option<&[u8]> {
+        (self.end > 0).then(|| self.text(bytes))
+    }
 }
 
 /// An answer's part of a log line.
@@ -36,49 +76,57 @@ pub struct Outcome {
 }
 
 impl LogEntry {
-    /// Copies what a log line needs out of the head.
-    pub fn of(head: &RequestHead<'_, '_>, client: IpAddr, started: Instant) -> LogEntry {
+    /// Notes where what a log line needs stands in `bytes`, of which the head was read.
+    pub fn of(
+        head: &RequestHead<'_, '_>,
+        bytes: &[u8],
+        client: IpAddr,
+        started: Instant,
+    ) -> LogEntry {
+        let place = |text: Option<&[u8]>| text.map_or(Place::default(), |text| Place::of(text, bytes));
+        let target = place(Some(head.target));
         LogEntry {
             started,
             client,
-            method: head.method.as_str().as_bytes().into(),
-            target: head.target.into(),
             protocol: head.version.as_str(),
-            host: head.host.unwrap_or_default().into(),
-            referer: head.first("referer").map(Into::into),
-            user_agent: head.first("user-agent").map(Into::into),
+            method: target.word_before(head.method.as_str().len()),
+            target,
+            host: place(head.host),
+            referer: place(head.first("referer")),
+            user_agent: place(head.first("user-agent")),
         }
     }
 
     /// For a request whose head could not be read: only that something came, and what it was answered.
     pub fn unreadable(client: IpAddr, started: Instant) -> LogEntry {
+        let nowhere = Place::default();
         LogEntry {
             started,
             client,
-            method: [].into(),
-            target: [].into(),
             protocol: "-",
-            host: [].into(),
-            referer: None,
-            user_agent: None,
+            method: nowhere,
+            target: nowhere,
+            host: nowhere,
+            referer: nowhere,
+            user_agent: nowhere,
         }
     }
 
-    /// Writes the line.
-    pub fn write(&self, log: &AccessLog, time: UnixTime, outcome: Outcome) {
+    /// Writes the line; `head` begins with the bytes that the head was read from.
+    pub fn write(&self, log: &AccessLog, head: &[u8], time: UnixTime, outcome: Outcome) {
         let micros = self.started.elapsed().as_micros();
         log.write(&Record {
             time,
             client: self.client,
             user: None,
-            method: &self.method,
-            target: &self.target,
+            method: self.method.text(head),
+            target: self.target.text(head),
             protocol: self.protocol,
-            host: &self.host,
+            host: self.host.text(head),
             status: outcome.status,
             body_bytes: outcome.body_bytes,
-            referer: self.referer.as_deref(),
-            user_agent: self.user_agent.as_deref(),
+            referer: self.referer.some_text(head),
+            user_agent: self.user_agent.some_text(head),
             cache: outcome.cache,
             upstream: outcome.upstream.map_or("-", |(name, _)| name),
             upstream_micros: outcome.upstream.and_then(|(_, micros)| micros),

@@ -3,9 +3,10 @@
 //! - [`lane`] reads HTTP/1 requests and writes the answers that are made here; it lends everything else to Pingora.
 //! - [`turn`] decides what the bytes read so far ask for.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
-//! - [`socket`] asks the kernel about a connection, and resets one.
+//! - [`socket`] puts bytes into a connection's socket, asks about it, and resets it.
 //! - [`deadline`] and [`date`] are what makes time cost nothing per request.
 //! - [`answer_writer`] writes an [`Answer`](crate::site::Answer) on HTTP/1.
+//! - [`sending`] is a write that waits for a slow client.
 //! - [`handed_stream`] is the stream that Pingora gets: one request, then silence.
 //! - [`handed`] is what the lane has found out about a lent request.
 //! - [`log_entry`] keeps what the access log needs of a request.
@@ -31,6 +32,7 @@ pub mod limits;
 pub mod log_entry;
 pub mod proxy;
 pub mod rendered;
+pub mod sending;
 pub mod socket;
 pub mod turn;
 pub mod upstream_request;

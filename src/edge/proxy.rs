@@ -292,7 +292,9 @@ impl ProxyHttp for Proxy {
         let Some(handed) = &passage.handed else {
             return;
         };
-        let Some(log) = &handed.log else { return };
+        let Some((log, head)) = &handed.log else {
+            return;
+        };
         let status = match (session.response_written(), error) {
             (Some(header), None) => header.status.as_u16(),
             (Some(header), Some(error)) if status_of(error) != CLIENT_GONE => {
@@ -311,6 +313,7 @@ impl ProxyHttp for Proxy {
         let micros = took.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         log.write(
             &handed.snapshot.access_log,
+            head,
             self.state.clock.unix(),
             Outcome {
                 status,

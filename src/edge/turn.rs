@@ -21,7 +21,7 @@ use crate::request::head::{
     Framing, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
 };
 use crate::request::target::Target;
-use crate::site::{Answer, Backend, Body, Decision, Request, local_answer};
+use crate::site::{Answer, Backend, Body, Decision, Request, Sendfile, local_answer};
 use crate::snapshot::Snapshot;
 
 /// What the bytes read so far ask for.
@@ -48,6 +48,8 @@ pub struct Answered {
     pub rest: Rest,
     /// What becomes of the connection.
     pub persistence: Persistence,
+    /// Which files leave by sendfile.
+    pub sendfile: Sendfile,
     /// The log line's first half, when a log is written.
     pub log: Option<LogEntry>,
 }
@@ -112,9 +114,11 @@ impl Asked<'_> {
         };
         let mut seen = Seen {
             asked: self,
+            buffer,
             head: &head,
             length,
             client_ip_header: None,
+            sendfile: Sendfile::Off,
             started,
         };
         if head.method == Method::Connect {
@@ -128,6 +132,7 @@ impl Asked<'_> {
             return seen.refuse(421);
         };
         seen.client_ip_header = site.settings().client_ip_header.as_deref();
+        seen.sendfile = site.settings().sendfile;
         let request = Request {
             method: head.method,
             target: &target,
@@ -161,7 +166,10 @@ impl Asked<'_> {
                 _ => OnEnd::Answer,
             },
             handed: Handed {
-                log: seen.log(client.address),
+                log: seen.log(client.address).map(|entry| {
+                    let head = buffer.get(..length).unwrap_or_default();
+                    (entry, Bytes::copy_from_slice(head))
+                }),
                 snapshot: snapshot.clone(),
                 site: site.clone(),
                 inward,
@@ -196,6 +204,7 @@ impl Asked<'_> {
             head: 0,
             rest: Rest::Close,
             persistence: Persistence::Close,
+            sendfile: Sendfile::Off,
             log,
         }
     }
@@ -204,9 +213,12 @@ impl Asked<'_> {
 /// A request whose head has been read.
 struct Seen<'a> {
     asked: &'a Asked<'a>,
+    /// The bytes that the head was read from.
+    buffer: &'a [u8],
     head: &'a RequestHead<'a, 'a>,
     length: usize,
     client_ip_header: Option<&'a str>,
+    sendfile: Sendfile,
     /// When the deciding began; taken only for a log.
     started: Option<Instant>,
 }
@@ -238,6 +250,7 @@ impl Seen<'_> {
                 Rest::Close => Persistence::Close,
                 _ => self.persistence(),
             },
+            sendfile: self.sendfile,
             log: self.log_for_peer(),
         })
     }
@@ -253,6 +266,7 @@ impl Seen<'_> {
             head: self.length,
             rest: Rest::Close,
             persistence: Persistence::Close,
+            sendfile: Sendfile::Off,
             log: self.log_for_peer(),
         })
     }
@@ -274,7 +288,7 @@ impl Seen<'_> {
 
     fn log(&self, client: IpAddr) -> Option<LogEntry> {
         self.started
-            .map(|started| LogEntry::of(self.head, client, started))
+            .map(|started| LogEntry::of(self.head, self.buffer, client, started))
     }
 }
 

@@ -6,7 +6,7 @@ use serde_yaml::Value;
 
 use crate::descriptor_cache::{LinkPolicy, LinkTargets, Symlinks};
 use crate::site::settings::{
-    Backend, EtagMode, Htaccess, MissingAssets, MissingPhp, Multisite, Preset, SiteSettings,
+    Backend, EtagMode, Htaccess, MissingAssets, MissingPhp, Multisite, Preset, Sendfile, SiteSettings,
 };
 
 use super::hosts::Taken;
@@ -92,6 +92,7 @@ fn read_one(
         multisite: site.choice("multisite", default.multisite, MULTISITE),
         cache_control: rules::cache_control(&site, report),
         headers: rules::headers(&site, report),
+        sendfile: site.choice("sendfile", default.sendfile, SENDFILE),
         max_body: site.read("max_body", |value| scalar::size(value, MAX_BODY)),
         client_ip_header: site.read("client_ip_header", |value| {
             scalar::text(value).and_then(rules::field_name)
@@ -218,6 +219,12 @@ const MULTISITE: &[(&str, Multisite)] = &[
     ("subdomain", Multisite::Subdomain),
 ];
 
+const SENDFILE: &[(&str, Sendfile)] = &[
+    ("auto", Sendfile::Auto),
+    ("on", Sendfile::On),
+    ("off", Sendfile::Off),
+];
+
 /// The keys of this part.
 pub const KEYS: Keys = Keys {
     known: &[
@@ -241,6 +248,7 @@ pub const KEYS: Keys = Keys {
         "multisite",
         "cache_control",
         "headers",
+        "sendfile",
         "max_body",
         "client_ip_header",
     ],
@@ -251,7 +259,6 @@ pub const KEYS: Keys = Keys {
         "health",
         "precompressed",
         "compression",
-        "sendfile",
         "page_cache",
         "rate_limits",
     ],

@@ -51,5 +51,5 @@ pub use accel::AccelTarget;
 pub use decision::{Decision, Request, Script};
 pub use hosts::Sites;
 pub use response::{Answer, Body, FileSpan, Part, local_answer};
-pub use settings::{Backend, Preset, SiteError, SiteSettings};
+pub use settings::{Backend, Preset, Sendfile, SiteError, SiteSettings};
 pub use static_site::StaticSite;

@@ -46,6 +46,8 @@ pub struct SiteSettings {
     pub cache_control: Vec<CacheControlRule>,
     /// Further fields by pattern; every match counts.
     pub headers: Vec<HeaderRule>,
+    /// Which files leave by sendfile. Default: `auto`.
+    pub sendfile: Sendfile,
     /// Bound on a request body in bytes, where it differs from the process' own.
     pub max_body: Option<u64>,
     /// The field in which a trusted proxy names the client.
@@ -81,6 +83,7 @@ impl SiteSettings {
             multisite: Multisite::Off,
             cache_control: Vec::new(),
             headers: Vec::new(),
+            sendfile: Sendfile::Auto,
             max_body: None,
             client_ip_header: None,
         }
@@ -156,6 +159,17 @@ pub enum Multisite {
     Subdirectory,
     /// Sites told apart by host.
     Subdomain,
+}
+
+/// Which files the kernel sends by itself, over connections that nothing encrypts; bytes held in memory never are files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sendfile {
+    /// Large ones.
+    Auto,
+    /// All.
+    On,
+    /// None: they are read, then written.
+    Off,
 }
 
 /// One line of `cache_control`.
