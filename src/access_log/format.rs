@@ -11,21 +11,25 @@
 //!
 //! Whatever the client sent is escaped, so that no request can forge a line, end a string or steer a terminal.
 
+use std::cell::RefCell;
 use std::io::Write as _;
+use std::net::IpAddr;
 
 use super::date::Date;
 use super::record::Record;
+use crate::clock::UnixTime;
 
 /// Appends the record as a line of the combined format.
 pub fn combined(line: &mut Vec<u8>, record: &Record<'_>) {
-    let _ = write!(line, "{} - ", record.client);
+    address(line, record.client);
+    line.extend_from_slice(b" - ");
     match record.user {
         // A space in it would move every later field by one.
         Some(user) if !user.is_empty() => escape(line, user, |byte| byte == b' '),
         _ => line.push(b'-'),
     }
     line.extend_from_slice(b" [");
-    Date::from_unix(record.time).write_common_log(line);
+    common_log_date(line, record.time);
     line.extend_from_slice(b"] \"");
     if record.method.is_empty() {
         line.push(b'-');
@@ -36,15 +40,19 @@ pub fn combined(line: &mut Vec<u8>, record: &Record<'_>) {
         line.push(b' ');
         escape(line, record.protocol.as_bytes(), no_other);
     }
-    let _ = write!(line, "\" {} {} \"", record.status, record.body_bytes);
+    line.extend_from_slice(b"\" ");
+    number(line, record.status);
+    line.push(b' ');
+    number(line, record.body_bytes);
+    line.extend_from_slice(b" \"");
     escape(line, record.referer.unwrap_or(b"-"), no_other);
     line.extend_from_slice(b"\" \"");
     escape(line, record.user_agent.unwrap_or(b"-"), no_other);
-    let _ = write!(
-        line,
-        "\" cache={} upstream={} upstream_time=",
-        record.cache, record.upstream
-    );
+    line.extend_from_slice(b"\" cache=");
+    line.extend_from_slice(record.cache.as_bytes());
+    line.extend_from_slice(b" upstream=");
+    line.extend_from_slice(record.upstream.as_bytes());
+    line.extend_from_slice(b" upstream_time=");
     match record.upstream_micros {
         Some(micros) => seconds(line, micros),
         None => line.push(b'-'),
@@ -58,7 +66,9 @@ pub fn combined(line: &mut Vec<u8>, record: &Record<'_>) {
 pub fn json(line: &mut Vec<u8>, record: &Record<'_>) {
     line.extend_from_slice(b"{\"timestamp\":\"");
     Date::from_unix(record.time).write_rfc_3339(line);
-    let _ = write!(line, "\",\"client\":\"{}\"", record.client);
+    line.extend_from_slice(b"\",\"client\":\"");
+    address(line, record.client);
+    line.push(b'"');
     member(line, "user", record.user);
     member(line, "method", present(record.method));
     member(line, "target", present(record.target));
@@ -85,9 +95,17 @@ pub fn json(line: &mut Vec<u8>, record: &Record<'_>) {
 
 /// Appends bytes, the unsafe ones as `\xHH`: control bytes, what is not ASCII, quote and backslash (as nginx does, which
 /// leaves bytes from 0x80 on as they are), and those that `other` names.
-fn escape(line: &mut Vec<u8>, bytes: &[u8], other: fn(u8) -> bool) {
+fn escape(line: &mut Vec<u8>, bytes: &[u8], other: impl Fn(u8) -> bool) {
+    let is_safe = |byte| {
+        matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\') & !other(byte)
+    };
+    // No early exit: whole vectors of bytes are compared at once, and nearly all texts are safe.
+    if bytes.iter().fold(true, |safe, &byte| safe & is_safe(byte)) {
+        line.extend_from_slice(bytes);
+        return;
+    }
     for &byte in bytes {
-        if matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\' && !other(byte) {
+        if is_safe(byte) {
             line.push(byte);
         } else {
             let _ = write!(line, "\\x{byte:02X}");
@@ -143,7 +161,49 @@ fn named(value: &'static str) -> Option<&'static [u8]> {
 }
 
 fn seconds(line: &mut Vec<u8>, micros: u64) {
-    let _ = write!(line, "{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    number(line, micros / 1_000_000);
+    // The leading one gives way to the point, and keeps the zeros behind it.
+    let start = line.len();
+    number(line, 1_000_000 + micros % 1_000_000);
+    if let Some(one) = line.get_mut(start) {
+        *one = b'.';
+    }
+}
+
+fn number(line: &mut Vec<u8>, number: impl itoa::Integer) {
+    line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn address(line: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            let [first, rest @ ..] = address.octets();
+            number(line, first);
+            for octet in rest {
+                line.push(b'.');
+                number(line, octet);
+            }
+        }
+        IpAddr::V6(address) => {
+            let _ = write!(line, "{address}");
+        }
+    }
+}
+
+/// The date in the form of the common log format, rendered once a second by each thread.
+fn common_log_date(line: &mut Vec<u8>, time: UnixTime) {
+    RENDERED.with_borrow_mut(|(second, date)| {
+        if *second != Some(time.seconds) {
+            date.clear();
+            Date::from_unix(time).write_common_log(date);
+            *second = Some(time.seconds);
+        }
+        line.extend_from_slice(date);
+    });
+}
+
+thread_local! {
+    static RENDERED: RefCell<(Option<i64>, Vec<u8>)> = const { RefCell::new((None, Vec::new())) };
 }
 
 #[cfg(test)]

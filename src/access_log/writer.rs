@@ -1,7 +1,7 @@
 //! The thread that writes the lines, and the bounded queue in front of it.
 //!
-//! The queue is one byte buffer: a worker holds its lock for one copy of a line, the writer for one swap of buffers. So
-//! lines are written in batches when they come fast, at once when they come slowly, and none is allocated for.
+//! The queue is one byte buffer: a worker holds its lock for one copy of a line, the writer for one swap of buffers. Lines
+//! are gathered for a moment and written together: waking a thread for each of them would cost more than answering does.
 
 use std::io;
 use std::sync::Arc;
@@ -40,10 +40,11 @@ impl Writer {
             queue.lost += 1;
             return;
         }
-        let was_empty = queue.lines.is_empty();
+        let before = queue.lines.len();
         queue.lines.extend_from_slice(line);
+        let is_due = before < WRITTEN_AT_ONCE && queue.lines.len() >= WRITTEN_AT_ONCE;
         drop(queue);
-        if was_empty {
+        if before == 0 || is_due {
             self.shared.work.notify_one();
         }
     }
@@ -57,6 +58,8 @@ impl Writer {
     /// Waits until nothing is queued or being written; false when `patience` ran out first.
     pub fn flush(&self, patience: Duration) -> bool {
         let mut queue = self.shared.queue.lock();
+        queue.hurry = true;
+        self.shared.work.notify_one();
         let unwritten =
             |queue: &mut Queue| queue.writing || queue.reopen || !queue.lines.is_empty();
         !self
@@ -95,6 +98,8 @@ struct Queue {
     seconds: i64,
     lost: u64,
     writing: bool,
+    /// Somebody waits for what is queued.
+    hurry: bool,
     reopen: bool,
     closed: bool,
 }
@@ -106,9 +111,16 @@ fn run(shared: &Shared, mut sink: Sink) {
         let mut queue = shared.queue.lock();
         queue.writing = false;
         while queue.lines.is_empty() && !queue.reopen && !queue.closed {
+            queue.hurry = false;
             shared.idle.notify_all();
             shared.work.wait(&mut queue);
         }
+        let gathers = |queue: &mut Queue| {
+            queue.lines.len() < WRITTEN_AT_ONCE && !queue.hurry && !queue.reopen && !queue.closed
+        };
+        shared
+            .work
+            .wait_while_for(&mut queue, gathers, GATHERED_FOR);
         let ended = queue.closed && queue.lines.is_empty();
         let reopen = std::mem::take(&mut queue.reopen);
         queue.writing = !ended;
@@ -163,6 +175,10 @@ impl Losses {
 
 /// Bytes that may wait: some 5,000 lines. The buffer being written is another one of this size at most.
 const QUEUE_BYTES: usize = 1 << 20;
+
+/// Lines are written when they are this many bytes, or the first of them has waited this long.
+const WRITTEN_AT_ONCE: usize = 64 * 1024;
+const GATHERED_FOR: Duration = Duration::from_millis(200);
 
 /// Seconds between two words about lost lines.
 const TELL_EVERY: i64 = 10;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
@@ -43,6 +43,11 @@ impl DocumentRoot {
     /// The directory that the path leads to now; no system call.
     pub fn current(&self) -> Arc<RootGeneration> {
         self.current.load_full()
+    }
+
+    /// The same, lent: threads that ask at once do not contend for a count of its uses.
+    pub fn lend_current(&self) -> Guard<Arc<RootGeneration>> {
+        self.current.load()
     }
 
     /// The path as configured.

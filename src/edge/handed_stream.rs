@@ -250,9 +250,12 @@ impl HandedStream {
                 return carried.poll_reset(cx);
             }
             let room = EARLY_LIMIT - carried.incoming.len();
-            if ready!(read_more(carried, cx, room.min(READ_SIZE)))? == 0 {
-                carried.ended = true;
-            }
+            // Hardly ever is there anything, so no memory is taken for it beforehand.
+            let mut early = [0; LOOKED_AT];
+            let mut early = ReadBuf::new(early.get_mut(..room.min(LOOKED_AT)).unwrap_or_default());
+            ready!(Pin::new(&mut carried.stream).poll_read(cx, &mut early))?;
+            carried.incoming.extend_from_slice(early.filled());
+            carried.ended = early.filled().is_empty();
         }
     }
 }
@@ -397,6 +400,8 @@ fn read_more(carried: &mut Carried, cx: &mut Context<'_>, most: usize) -> Poll<i
 /// Early bytes kept while a request is being answered; beyond it the client waits in its own socket buffer.
 pub const EARLY_LIMIT: usize = 16 * 1024;
 const READ_SIZE: usize = 8 * 1024;
+/// Early bytes read at a time.
+const LOOKED_AT: usize = 1024;
 /// Head and a short body leave in one write.
 const WRITE_BUFFER: usize = 4 * 1024;
 const MAX_SLICES: usize = 8;

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use pingora_core::protocols::Stream;
 use rustix::fs::sendfile;
-use rustix::io::writev;
-use rustix::net::{SendFlags, send};
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use socket2::SockRef;
 
 /// Whether bytes may be put into the socket itself, since nothing on the way encrypts them or holds some back.
@@ -32,7 +31,7 @@ pub fn is_bare(stream: &Stream) -> bool {
 /// # Errors
 /// `WouldBlock` when it takes nothing now, and those of the socket.
 pub fn put(stream: &Stream, bytes: &[u8], more: bool) -> io::Result<usize> {
-    let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let mut flags = AT_ONCE;
     flags.set(SendFlags::MORE, more);
     with_descriptor(stream, |socket| Ok(send(socket, bytes, flags)?))
 }
@@ -42,7 +41,11 @@ pub fn put(stream: &Stream, bytes: &[u8], more: bool) -> io::Result<usize> {
 /// # Errors
 /// As [`put`].
 pub fn put_pieces(stream: &Stream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-    with_descriptor(stream, |socket| Ok(writev(socket, pieces)?))
+    // sendmsg rather than writev, which first asks whether a file may be written.
+    with_descriptor(stream, |socket| {
+        let nothing = &mut SendAncillaryBuffer::default();
+        Ok(sendmsg(socket, pieces, nothing, AT_ONCE)?)
+    })
 }
 
 /// The same of `length` bytes of `file` from `offset` on, which do not pass through this process. Zero: the file ends
@@ -73,6 +76,8 @@ pub fn reset_at_close(stream: &Stream) {
     // A socket that cannot be told so has failed already.
     let _ = with_socket(stream, |socket| socket.set_linger(Some(Duration::ZERO)));
 }
+
+const AT_ONCE: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
 fn with_socket<T>(
     stream: &Stream,

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use bytes::BytesMut;
+use bytes::BufMut;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use tokio::net::{TcpStream, UnixStream};
@@ -57,11 +57,11 @@ impl Connection {
         }
     }
 
-    /// Reads into the spare capacity of `buffer`; 0 is the end.
+    /// Reads into what room `buffer` has; 0 is the end.
     ///
     /// # Errors
     /// `WouldBlock` when there is nothing yet, and those of recv(2).
-    pub fn try_read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
+    pub fn try_read(&self, buffer: &mut impl BufMut) -> io::Result<usize> {
         match self {
             Connection::Unix(stream) => stream.try_read_buf(buffer),
             Connection::Tcp(stream) => stream.try_read_buf(buffer),

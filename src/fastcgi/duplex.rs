@@ -3,9 +3,10 @@
 //! Both at once, because a script may write more than the socket holds before it reads its
 //! content: a gateway that writes first and reads then waits for ever, and so does the script.
 
+use std::cell::RefCell;
 use std::io;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use tokio::time::Instant;
 
 use super::answer::Answer;
@@ -147,6 +148,7 @@ impl Duplex<'_> {
         let mut decoder = Decoder::new();
         let mut records = BytesMut::new();
         let mut stdout_began = false;
+        let mut is_long = false;
         loop {
             while let Some(event) = decoder.next(&mut records)? {
                 *answered = true;
@@ -174,14 +176,20 @@ impl Duplex<'_> {
                 // After the waiting that a slow client causes, which is not the responder's.
                 pulse.beat();
             }
-            if records.capacity() - records.len() < LEAST_READ {
-                records.reserve(READ_AT_ONCE);
-            }
             // Answers that come as fast as they are read must not hold the worker.
             tokio::task::consume_budget().await;
-            match connection.try_read(&mut records) {
+            let read = match is_long {
+                false => read_short(connection, &mut records),
+                true => {
+                    if records.capacity() - records.len() < LEAST_READ {
+                        records.reserve(READ_AT_ONCE);
+                    }
+                    connection.try_read(&mut records)
+                }
+            };
+            match read {
                 Ok(0) => return Err(ExchangeError::Closed),
-                Ok(_) => {}
+                Ok(length) => is_long |= length == SHORT,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     answer.release_head();
                     let (limit, timeout) = if stdout_began {
@@ -227,6 +235,25 @@ fn accept(protocol: ProtocolStatus) -> Result<(), ExchangeError> {
 fn connection_error(error: io::Error) -> ExchangeError {
     ExchangeError::Connection(error.kind())
 }
+
+/// Reads into a buffer of the thread, so that a short answer takes no more memory than it has bytes.
+fn read_short(connection: &Connection, records: &mut BytesMut) -> io::Result<usize> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        scratch.clear();
+        scratch.reserve(SHORT);
+        let mut room = scratch.limit(SHORT);
+        let length = connection.try_read(&mut room)?;
+        records.extend_from_slice(scratch);
+        Ok(length)
+    })
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An answer is long, and read straight into its own memory, when a read brings this many bytes.
+const SHORT: usize = 8 * 1024;
 
 /// Content read ahead of the socket.
 const WRITTEN_AT_ONCE: usize = 128 * 1024;

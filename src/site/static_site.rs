@@ -141,7 +141,7 @@ impl StaticSite {
         request: &Request<'_, F>,
     ) -> Result<Decision, LookupError> {
         // One resolution of the root for the whole request: DESIGN section 3.
-        let generation = self.root.current();
+        let generation = self.root.lend_current();
         let decision = match self.router.locate(&generation, request.target).await? {
             Resource::Refused => Decision::Answer(local_answer(403)),
             Resource::File {
@@ -157,9 +157,9 @@ impl StaticSite {
                 };
                 Decision::Answer(answer.after(Some(outcome)))
             }
-            Resource::Script(script) => self.script(generation, script, request, 403).await?,
+            Resource::Script(script) => self.script(&generation, script, request, 403).await?,
             Resource::FrontController => {
-                self.script(generation, ScriptPath::of(FRONT_CONTROLLER), request, 404)
+                self.script(&generation, ScriptPath::of(FRONT_CONTROLLER), request, 404)
                     .await?
             }
             Resource::Folder => self.unless_origin(|| {
@@ -224,7 +224,7 @@ impl StaticSite {
     /// A script for whoever runs it; `status` where nobody does.
     async fn script<F: Fields + ?Sized>(
         &self,
-        generation: Arc<RootGeneration>,
+        generation: &Arc<RootGeneration>,
         script: ScriptPath,
         request: &Request<'_, F>,
         status: u16,
@@ -235,7 +235,7 @@ impl StaticSite {
             Backend::Php(_) => {}
         }
         let path = TreePath::new(&script.path).unwrap_or(TreePath::ROOT);
-        if !self.is_allowed(&generation, path, request).await? {
+        if !self.is_allowed(generation, path, request).await? {
             return Ok(Decision::Answer(local_answer(403)));
         }
         let query = script.query.map(|query| match request.target.query {
@@ -246,7 +246,7 @@ impl StaticSite {
             script_name: [b"/", &script.path[..]].concat(),
             path_info: script.path_info,
             query,
-            generation,
+            generation: generation.clone(),
         }))
     }
 
