@@ -96,9 +96,8 @@ pub fn json(line: &mut Vec<u8>, record: &Record<'_>) {
 /// Appends bytes, the unsafe ones as `\xHH`: control bytes, what is not ASCII, quote and backslash (as nginx does, which
 /// leaves bytes from 0x80 on as they are), and those that `other` names.
 fn escape(line: &mut Vec<u8>, bytes: &[u8], other: impl Fn(u8) -> bool) {
-    let is_safe = |byte| {
-        matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\') & !other(byte)
-    };
+    let is_safe =
+        |byte| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\') & !other(byte);
     // No early exit: whole vectors of bytes are compared at once, and nearly all texts are safe.
     if bytes.iter().fold(true, |safe, &byte| safe & is_safe(byte)) {
         line.extend_from_slice(bytes);

@@ -200,7 +200,8 @@ impl Writer<'_> {
 
     /// One call of sendfile.
     fn put_file(&self, span: &FileSpan) -> Result<Put, WriteError> {
-        let length = usize::try_from(span.length).map_or(SENDFILE_CHUNK, |left| left.min(SENDFILE_CHUNK));
+        let length =
+            usize::try_from(span.length).map_or(SENDFILE_CHUNK, |left| left.min(SENDFILE_CHUNK));
         if !span.file.is_cached(span.first, length) {
             return Ok(Put::NotAtHand);
         }
@@ -300,8 +301,9 @@ const FILE_CHUNK: usize = 128 * 1024;
 const STEP: usize = 4 * 1024;
 /// A body up to this length is copied behind its head: one buffer costs less to send than two.
 const COPIED: usize = 4 * 1024;
-/// A stretch of a file of this length or more is sent by sendfile.
-const SENT: u64 = 64 * 1024;
+/// A stretch of a file of this length or more is sent by sendfile; from here on that costs less than reading and writing
+/// (measured with `sendfile: on` and `off` and `content: 0B`: a quarter more at 4 KiB, level at 32, a third less at 128).
+const SENT: u64 = 32 * 1024;
 const SENDFILE_CHUNK: usize = 1024 * 1024;
 /// Room for the date and what is said of the connection.
 const HEAD_END: usize = 64;

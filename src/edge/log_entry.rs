@@ -35,7 +35,10 @@ impl Place {
     fn of(text: &[u8], bytes: &[u8]) -> Place {
         let range = bytes.as_ptr_range();
         let at = (text.as_ptr() as usize).wrapping_sub(range.start as usize);
-        match (u32::try_from(at), u32::try_from(at.wrapping_add(text.len()))) {
+        match (
+            u32::try_from(at),
+            u32::try_from(at.wrapping_add(text.len())),
+        ) {
             (Ok(start), Ok(end)) if end as usize <= bytes.len() => Place { start, end },
             _ => Place::default(),
         }
@@ -83,7 +86,8 @@ impl LogEntry {
         client: IpAddr,
         started: Instant,
     ) -> LogEntry {
-        let place = |text: Option<&[u8]>| text.map_or(Place::default(), |text| Place::of(text, bytes));
+        let place =
+            |text: Option<&[u8]>| text.map_or(Place::default(), |text| Place::of(text, bytes));
         let target = place(Some(head.target));
         LogEntry {
             started,

@@ -6,7 +6,8 @@ use serde_yaml::Value;
 
 use crate::descriptor_cache::{LinkPolicy, LinkTargets, Symlinks};
 use crate::site::settings::{
-    Backend, EtagMode, Htaccess, MissingAssets, MissingPhp, Multisite, Preset, Sendfile, SiteSettings,
+    Backend, EtagMode, Htaccess, MissingAssets, MissingPhp, Multisite, Preset, Sendfile,
+    SiteSettings,
 };
 
 use super::hosts::Taken;

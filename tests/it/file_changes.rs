@@ -254,9 +254,18 @@ fn a_root_that_is_a_link_is_followed_to_the_next_release() {
 
 #[test]
 fn a_reader_that_stops_holds_nobody_up() {
+    for sendfile in ["on", "off"] {
+        stop_reading(sendfile);
+    }
+}
+
+fn stop_reading(sendfile: &str) {
     let root = DocumentRoot::wordpress();
     root.write("film.mp4", &vec![b'f'; 32 << 20]);
-    let server = Nostat::start(&Config::static_files(&root).top("limits", "{send: 1s}"));
+    let config = Config::static_files(&root)
+        .top("limits", "{send: 1s}")
+        .site("sendfile", sendfile);
+    let server = Nostat::start(&config);
     let none_open = || server.established().eq(&0).then_some(());
     server.get(STYLE_PATH);
     eventually("earlier connections end", none_open);

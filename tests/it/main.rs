@@ -71,6 +71,8 @@ mod routing;
 mod scans;
 /// What the WordPress preset never sends and never runs.
 mod secrets;
+/// However an answer leaves, its bytes are the same.
+mod sending;
 /// Configuration files: what is refused and how it is said.
 mod settings;
 /// A file system that hangs holds up nobody else.

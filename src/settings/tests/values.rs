@@ -158,6 +158,10 @@ const SITE_LINES: &[(&str, &str)] = &[
         "3:5: sites[0].aliases: aliases without hosts",
     ),
     (
+        "sendfile: 64KiB",
+        "3:15: sites[0].sendfile: \"64KiB\" is not known here; expected auto, on, off",
+    ),
+    (
         "etag: md5",
         "3:11: sites[0].etag: \"md5\" is not known here; expected mtime, content, nginx",
     ),
