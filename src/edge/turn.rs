@@ -25,10 +25,6 @@ use crate::site::{Answer, Backend, Body, Decision, Request, Sendfile, local_answ
 use crate::snapshot::Snapshot;
 
 /// What the bytes read so far ask for.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the common one, and an allocation for it would be one per request"
-)]
 pub enum Turn {
     /// The head is not complete.
     Incomplete,
