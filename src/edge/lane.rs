@@ -60,32 +60,10 @@ impl Wait {
         }
     }
 
-    fn deadline(self, limits: &ByTurn) -> Tick {
+    fn deadline(self, limits: &Limits) -> Tick {
         match self {
             Wait::ForHead(since) => since.plus(limits.request_head),
             Wait::Idle(since) => since.plus(limits.keep_alive),
-        }
-    }
-}
-
-/// The limits that one turn keeps to.
-#[derive(Clone, Copy)]
-struct ByTurn {
-    request_head: Duration,
-    keep_alive: Duration,
-    body: Duration,
-    send: Duration,
-    head_size: usize,
-}
-
-impl ByTurn {
-    fn of(limits: &Limits) -> ByTurn {
-        ByTurn {
-            request_head: limits.request_head,
-            keep_alive: limits.keep_alive,
-            body: limits.body,
-            send: limits.send,
-            head_size: limits.head_size,
         }
     }
 }
@@ -122,7 +100,7 @@ impl Lane {
                 // Something must be looked up: the same once more, in a place that can wait for it.
                 Poll::Pending => Box::pin(asked.decide(&mut scan, &connection.incoming)).await,
             };
-            let limits = ByTurn::of(&snapshot.limits);
+            let limits = snapshot.limits.clone();
             // Not held while the client is waited for: a thread can only borrow a few for nothing.
             drop(snapshot);
             match turn {
@@ -202,7 +180,7 @@ impl Lane {
         &self,
         connection: &mut Connection,
         answered: &Answered,
-        limits: &ByTurn,
+        limits: &Limits,
     ) -> Next {
         if self.write(connection, answered, limits.send).await.is_err() {
             return Next::Cut;

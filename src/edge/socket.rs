@@ -41,7 +41,6 @@ pub fn put(stream: &Stream, bytes: &[u8], more: bool) -> io::Result<usize> {
 /// # Errors
 /// As [`put`].
 pub fn put_pieces(stream: &Stream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-    // sendmsg rather than writev, which first asks whether a file may be written.
     with_descriptor(stream, |socket| {
         let nothing = &mut SendAncillaryBuffer::default();
         Ok(sendmsg(socket, pieces, nothing, AT_ONCE)?)
