@@ -12,8 +12,10 @@ use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 use tokio::sync::OnceCell;
 
 use super::counters::{Counters, increment};
+use super::entry::Identity;
 use super::gate::Gate;
 use super::open::Facts;
+use crate::clock::UnixTime;
 
 /// A descriptor whose closing is counted.
 pub struct Descriptor {
@@ -48,7 +50,7 @@ impl fmt::Debug for Descriptor {
     }
 }
 
-/// A regular file open for reading, of the size it had at the look that opened it.
+/// A regular file open for reading, of the size it had at the look that opened it, and of its times.
 ///
 /// It is closed when the table and all transfers have let go of it, and not on a worker: the last close of a deleted
 /// file frees its blocks, and on a network file system any close may wait.
@@ -56,16 +58,21 @@ impl fmt::Debug for Descriptor {
 pub struct OpenFile {
     descriptor: Option<Descriptor>,
     size: u64,
+    modified: UnixTime,
+    /// Last change of content or inode (ctime).
+    changed: UnixTime,
     nowait: AtomicBool,
     gate: Gate,
     hash: OnceCell<u128>,
 }
 
 impl OpenFile {
-    pub(super) fn new(descriptor: Descriptor, size: u64, gate: Gate) -> Self {
+    pub(super) fn new(descriptor: Descriptor, identity: &Identity, gate: Gate) -> Self {
         Self {
             descriptor: Some(descriptor),
-            size,
+            size: identity.size,
+            modified: identity.modified,
+            changed: identity.changed,
             nowait: AtomicBool::new(true),
             gate,
             hash: OnceCell::new(),
@@ -104,6 +111,20 @@ impl OpenFile {
         };
         buffer.truncate(filled);
         Ok(buffer.into())
+    }
+
+    /// Whether the last change known of it lies `for_seconds` or more before `now` (both of Unix time).
+    pub fn is_at_rest(&self, now: i64, for_seconds: i64) -> bool {
+        let latest = self.changed.max(self.modified).seconds;
+        now.saturating_sub(latest) >= for_seconds
+    }
+
+    /// Whether its content is still what it was at the look, as far as size and modification time tell: one fstat, which does
+    /// not wait where [`is_cached`](Self::is_cached) has said yes.
+    pub fn is_unchanged(&self) -> bool {
+        self.facts().is_ok_and(|Facts { identity, .. }| {
+            (identity.size, identity.modified) == (self.size, self.modified)
+        })
     }
 
     /// Whether the page cache has the first and the last byte of a stretch, and so most likely all of it: two reads of a
@@ -197,12 +218,14 @@ impl OpenFile {
         &self.hash
     }
 
-    /// The same file at another size.
-    pub(super) fn resized(mut self, size: u64, gate: Gate) -> Self {
+    /// The same file in another state.
+    pub(super) fn renewed(mut self, identity: &Identity, gate: Gate) -> Self {
         let descriptor = self.descriptor.take();
         Self {
             descriptor,
-            size,
+            size: identity.size,
+            modified: identity.modified,
+            changed: identity.changed,
             nowait: AtomicBool::new(true),
             gate,
             hash: OnceCell::new(),

@@ -141,7 +141,7 @@ pub fn look(
         };
         drop(located);
         let identity = facts.identity;
-        let file = OpenFile::new(descriptor, identity.size, root.gate().clone());
+        let file = OpenFile::new(descriptor, &identity, root.gate().clone());
         if !is_small(glass.settings, &identity) {
             let racy = is_racy(&identity, glass.now);
             return Ok(seen(Sight::File {
@@ -170,7 +170,7 @@ pub fn look(
 /// A file that changes faster than it is read is served from its descriptor, at its latest size.
 fn restless(opener: &Opener, file: OpenFile, root: &RootGeneration) -> Result<Sight, Failure> {
     let identity = opener.facts(&file)?.identity;
-    let file = file.resized(identity.size, root.gate().clone());
+    let file = file.renewed(&identity, root.gate().clone());
     Ok(Sight::File {
         identity,
         racy: true,

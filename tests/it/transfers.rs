@@ -1,6 +1,7 @@
 //! Files that change while they are being sent (C41 to C43): an answer is of one state of the file, or its connection is cut.
 
 use std::fs;
+use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
@@ -223,4 +224,27 @@ fn rewrites_in_place_without_end_are_never_sent_with_a_wrong_length() {
             (server.get("/v.css").body == vec![b'c'; 10]).then_some(())
         });
     });
+}
+
+#[test]
+fn a_transfer_by_sendfile_is_cut_when_its_file_changes() {
+    let root = DocumentRoot::empty();
+    for change in ["rewritten", "longer", "shorter"] {
+        root.write(FILM, &vec![b'o'; WHOLE]);
+        let server = Nostat::start(&Config::static_files(&root).site("sendfile", "on"));
+        let (mut connection, start) = begun(&server);
+        match change {
+            "rewritten" => {
+                let file = fs::File::options().write(true).open(root.path().join(FILM));
+                file.unwrap().write_all(&vec![b'n'; WHOLE]).unwrap();
+            }
+            "longer" => set_length(&root, FILM, WHOLE as u64 + 1),
+            _ => set_length(&root, FILM, 1 << 20),
+        }
+        let rest = connection.read_to_end();
+        assert!(start.len() + rest.len() < WHOLE, "{change}: not cut");
+        let after = server.get("/film.mp4");
+        let length = fs::metadata(root.path().join(FILM)).unwrap().len();
+        assert_eq!(after.body.len() as u64, length, "{change}");
+    }
 }
