@@ -56,6 +56,7 @@ pub async fn write_answer(
     };
     match &answer.body {
         Body::Empty => writer.begin(&answer.head, &[], false).await,
+        Body::File(span) if span.length == 0 => writer.begin(&answer.head, &[], false).await,
         Body::Memory(bytes) => writer.begin(&answer.head, bytes, false).await,
         Body::File(span) if writer.may_send(span) => {
             writer.begin(&answer.head, &[], true).await?;
@@ -188,10 +189,8 @@ impl Writer<'_> {
             sent += match self.put_file(&rest)? {
                 Put::Taken(taken) => {
                     *self.written += taken;
-                    if taken < rest.length {
-                        // A client that takes all there is must not keep the others from their turn.
-                        tokio::task::yield_now().await;
-                    }
+                    // A client that takes all there is must not keep the others from their turn.
+                    tokio::task::yield_now().await;
                     if !span.file.is_unchanged() {
                         // What has not left yet may be neither the old state nor the new one, and goes with the connection.
                         return Err(WriteError::File(changed()));

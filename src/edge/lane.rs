@@ -116,6 +116,9 @@ impl Lane {
                 }
                 Turn::Answer(answered) => {
                     self.requests += 1;
+                    // What is put into the socket directly counts nowhere else, and a client that sends many requests at
+                    // once must not keep the others from their turn.
+                    tokio::task::consume_budget().await;
                     match self.answer(&mut connection, &answered, &limits).await {
                         Next::Request => {}
                         Next::Close { still_sending } => {

@@ -1,9 +1,12 @@
 //! Many requests on one connection, static and PHP in any order.
 
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::support::client::{chunked, request};
 use crate::support::document_root::{DocumentRoot, STYLE_BYTES, STYLE_PATH};
+use crate::support::eventually;
 use crate::support::fake_responder::{FakeResponder, Gate, Script};
 use crate::support::nostat::{Config, Nostat};
 
@@ -315,4 +318,31 @@ fn a_connection_ends_after_its_idle_time_and_its_number_of_requests() {
         assert!(busy.get(path).closes(), "the third of three");
         busy.expect_end();
     }
+}
+
+#[test]
+fn a_client_that_sends_without_end_leaves_the_others_their_turn() {
+    const ASKED: usize = 30_000;
+    let root = DocumentRoot::wordpress();
+    let server = Nostat::start(&Config::static_files(&root));
+    server.settled(STYLE_PATH);
+    let mut greedy = server.connect();
+    let (mut other, one) = (server.connect(), request("HEAD", STYLE_PATH, &[], b""));
+    let mut writer = greedy.writer();
+    let answered = &AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(move || writer.write_all(&one.repeat(ASKED)).unwrap());
+        scope.spawn(move || {
+            for _ in 0..ASKED {
+                greedy.read("HEAD");
+                answered.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        eventually("the first answers", || {
+            (answered.load(Ordering::SeqCst) > 0).then_some(())
+        });
+        other.get(STYLE_PATH).assert(200, STYLE_BYTES);
+        let before_me = answered.load(Ordering::SeqCst);
+        assert!(before_me < ASKED, "all of {ASKED} answers went first");
+    });
 }

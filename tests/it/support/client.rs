@@ -53,6 +53,11 @@ impl Connection {
             .expect("the server takes what is sent");
     }
 
+    /// Another hand on the connection, to write with while this one reads.
+    pub fn writer(&self) -> TcpStream {
+        self.stream.try_clone().unwrap()
+    }
+
     /// Writes what the server is willing to take; it may answer and close before the end.
     pub fn send_lossy(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
