@@ -138,7 +138,13 @@ impl Asked<'_> {
         };
         let inward = match site.decide(&request).await {
             Decision::Answer(answer) => return seen.answer(answer),
-            Decision::Script(script) => Inward::Php(script),
+            Decision::Script(script) => {
+                let (host, https) = (host.unwrap_or_default(), seen.client().https);
+                match site.page(&request, &script, host, https).await {
+                    Some(answer) => return seen.answer(answer),
+                    None => Inward::Php(script),
+                }
+            }
             Decision::Origin => Inward::Origin,
         };
         let most = site.settings().max_body.unwrap_or(snapshot.limits.max_body);

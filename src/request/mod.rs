@@ -10,10 +10,12 @@
 //! | [`entity_tag`] | entity-tags and lists of them | RFC 9110 §8.8.3 |
 //! | [`http_date`] | dates in fields | RFC 9110 §5.6.7 |
 //! | [`preconditions`] | conditional requests | RFC 9110 §13 |
+//! | [`accept_encoding`] | content codings that the client takes | RFC 9110 §12.5.3 |
 //! | [`range`] | byte ranges | RFC 9110 §14 |
 //! | [`chunked`] | the framing of a chunked body | RFC 9112 §7.1 |
 //! | [`client`] | who the client is, behind proxies | |
 
+pub mod accept_encoding;
 pub mod authority;
 pub mod chunked;
 pub mod client;

@@ -163,6 +163,26 @@ impl Asked {
             .await
     }
 
+    /// The page of a cache plugin in PHP's stead.
+    pub(crate) async fn page(
+        &self,
+        method: &str,
+        target: &str,
+        host: &str,
+        https: bool,
+        fields: &[(&str, &str)],
+    ) -> Option<Answer> {
+        let Decision::Script(script) = self.decide(method, target.as_bytes(), fields).await else {
+            return None;
+        };
+        let method = Method::from_token(method);
+        let target = Target::parse(&method, target.as_bytes()).unwrap();
+        let fields = owned(fields);
+        let request = self.request(method, &target, &fields);
+        let host = host.as_bytes();
+        self.site.page(&request, &script, host, https).await
+    }
+
     pub(crate) async fn accel(
         &self,
         target: AccelTarget<'_>,

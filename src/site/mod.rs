@@ -19,6 +19,7 @@
 //! | [`representation`] | the prepared heads of a file |
 //! | [`conditional`], [`partial`] | whole, 304, 412, 206 or 416? |
 //! | [`response`] | the answer itself, and those without a file |
+//! | [`plugin_pages`] | has a cache plugin written the page? |
 //! | [`warm`] | what is taken into the cache before anybody asks? |
 //! | [`accel`] | a file named by PHP (X-Accel-Redirect, X-Sendfile) |
 
@@ -35,6 +36,7 @@ pub mod missing;
 pub mod partial;
 pub mod pattern;
 pub mod php_source;
+pub mod plugin_pages;
 pub mod representation;
 pub mod response;
 pub mod route;

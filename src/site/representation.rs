@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::clock::UnixTime;
 use crate::descriptor_cache::{FileEntry, HeadPair, HeadRulesId, PreparedHeads};
+use crate::request::accept_encoding::Coding;
 use crate::request::fields::is_token_byte;
 use crate::request::tree_path::TreePath;
 use crate::site::cache_control::{CacheControl, Version};
@@ -26,6 +27,8 @@ use crate::site::validator;
 #[derive(Debug)]
 pub struct HeadRules {
     id: HeadRulesId,
+    /// Of pages, by the coding that they are stored in.
+    page_ids: [(Coding, HeadRulesId); 3],
     etag: EtagMode,
     cache_control: CacheControl,
     headers: Vec<(Pattern, Vec<(String, String)>)>,
@@ -49,7 +52,9 @@ impl HeadRules {
             headers.push((Pattern::parse(&rule.pattern)?, rule.set.clone()));
         }
         Ok(HeadRules {
-            id: id_of(settings),
+            id: id_of(settings, None),
+            page_ids: [Coding::Identity, Coding::Gzip, Coding::Brotli]
+                .map(|coding| (coding, id_of(settings, Some(coding)))),
             etag: settings.etag,
             cache_control: CacheControl::new(&settings.cache_control, settings.preset)?,
             headers,
@@ -66,6 +71,67 @@ impl HeadRules {
     #[must_use]
     pub fn needs_hash(&self, entry: &FileEntry, now: UnixTime) -> bool {
         validator::needs_hash(self.etag, entry, now)
+    }
+
+    /// The number of the rules for pages in this coding.
+    #[must_use]
+    pub fn page_id(&self, coding: Coding) -> HeadRulesId {
+        let of_coding = self.page_ids.iter().find(|(known, _)| *known == coding);
+        of_coding.map_or(self.id, |(_, id)| *id)
+    }
+
+    /// Renders the heads of a page that a plugin has stored, asked for by `path`. Browsers keep it and ask each time whether it
+    /// is still the page; it is not for those who bring a cookie.
+    #[must_use]
+    pub fn render_page(
+        &self,
+        path: TreePath<'_>,
+        entry: &FileEntry,
+        now: UnixTime,
+        coding: Coding,
+    ) -> PreparedHeads {
+        let etag = validator::entity_tag(self.etag, entry, now);
+        let last_modified = validator::last_modified(entry, now);
+        let mut fields = FieldList::default();
+        fields.set("Content-Type", b"text/html; charset=UTF-8");
+        fields.set("Content-Length", entry.size().to_string().as_bytes());
+        if let Some(name) = coding.name() {
+            fields.set("Content-Encoding", name.as_bytes());
+        }
+        if let Some(date) = last_modified.and_then(http_date) {
+            fields.set("Last-Modified", date.as_bytes());
+        }
+        fields.set("ETag", &etag);
+        fields.set("Accept-Ranges", b"bytes");
+        fields.set("Cache-Control", b"max-age=0, must-revalidate");
+        fields.set("Vary", b"Accept-Encoding, Cookie");
+        fields.set("X-Content-Type-Options", b"nosniff");
+        self.add_configured(path, &mut fields);
+        let pair = fields.render();
+        PreparedHeads {
+            media_type: fields.value("Content-Type").into(),
+            plain: pair.clone(),
+            versioned: pair,
+            etag: Some(etag),
+            last_modified,
+        }
+    }
+
+    /// What the site says of the path's fields.
+    fn add_configured(&self, path: TreePath<'_>, fields: &mut FieldList) {
+        for (name, value) in self
+            .headers
+            .iter()
+            .filter(|(p, _)| p.matches(path.as_bytes()))
+            .flat_map(|(_, s)| s)
+        {
+            // Two lines of Vary are one list (RFC 9110 §5.3); replacing ours would let caches mix codings.
+            if name.eq_ignore_ascii_case("Vary") {
+                fields.add(name, value.as_bytes());
+            } else {
+                fields.set(name, value.as_bytes());
+            }
+        }
     }
 
     /// Renders the heads of the file at `path`.
@@ -93,19 +159,7 @@ impl HeadRules {
                 fields.set("Vary", b"Accept-Encoding");
             }
             fields.set("X-Content-Type-Options", b"nosniff");
-            for (name, value) in self
-                .headers
-                .iter()
-                .filter(|(p, _)| p.matches(path.as_bytes()))
-                .flat_map(|(_, s)| s)
-            {
-                // Two lines of Vary are one list (RFC 9110 §5.3); replacing ours would let caches mix codings.
-                if name.eq_ignore_ascii_case("Vary") {
-                    fields.add(name, value.as_bytes());
-                } else {
-                    fields.set(name, value.as_bytes());
-                }
-            }
+            self.add_configured(path, &mut fields);
             fields
         };
         let (plain, versioned) = (fields(Version::None), fields(Version::InQuery));
@@ -185,15 +239,18 @@ struct RulesKey {
     preset: Preset,
     cache_control: Vec<CacheControlRule>,
     headers: Vec<HeaderRule>,
+    /// Of pages in this coding; none: of files.
+    page: Option<Coding>,
 }
 
-fn id_of(settings: &SiteSettings) -> HeadRulesId {
+fn id_of(settings: &SiteSettings, page: Option<Coding>) -> HeadRulesId {
     static NUMBERS: LazyLock<Mutex<HashMap<RulesKey, HeadRulesId>>> = LazyLock::new(Mutex::default);
     let key = RulesKey {
         etag: settings.etag,
         preset: settings.preset,
         cache_control: settings.cache_control.clone(),
         headers: settings.headers.clone(),
+        page,
     };
     let mut numbers = NUMBERS.lock();
     let next = HeadRulesId(u32::try_from(numbers.len()).unwrap_or(u32::MAX));

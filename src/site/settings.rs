@@ -46,6 +46,8 @@ pub struct SiteSettings {
     pub cache_control: Vec<CacheControlRule>,
     /// Further fields by pattern; every match counts.
     pub headers: Vec<HeaderRule>,
+    /// Whether pages that cache plugins have written are sent without PHP. Default: off.
+    pub page_cache: PageCache,
     /// Which files leave by sendfile. Default: `auto`.
     pub sendfile: Sendfile,
     /// Bound on a request body in bytes, where it differs from the process' own.
@@ -83,6 +85,7 @@ impl SiteSettings {
             multisite: Multisite::Off,
             cache_control: Vec::new(),
             headers: Vec::new(),
+            page_cache: PageCache::Off,
             sendfile: Sendfile::Auto,
             max_body: None,
             client_ip_header: None,
@@ -159,6 +162,15 @@ pub enum Multisite {
     Subdirectory,
     /// Sites told apart by host.
     Subdomain,
+}
+
+/// Where pages come from that are not made for one visitor alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageCache {
+    /// PHP makes each of them.
+    Off,
+    /// A cache plugin's file, where there is one.
+    Auto,
 }
 
 /// Which files the kernel sends by itself, over connections that nothing encrypts; bytes held in memory never are files.

@@ -16,10 +16,11 @@ use crate::site::conditional::Selected;
 use crate::site::decision::{Decision, Request, Script};
 use crate::site::directory_rules::DirectoryRules;
 use crate::site::pattern::Pattern;
+use crate::site::plugin_pages::{PluginPage, PluginPages};
 use crate::site::representation::HeadRules;
 use crate::site::response::{self, Answer, local_answer};
 use crate::site::route::{FRONT_CONTROLLER, Resource, Router, ScriptPath};
-use crate::site::settings::{Backend, Htaccess, SiteError, SiteSettings};
+use crate::site::settings::{Backend, Htaccess, PageCache, SiteError, SiteSettings};
 
 /// One configured site; built when the settings are loaded.
 pub struct StaticSite {
@@ -32,6 +33,8 @@ pub struct StaticSite {
     link_targets: accel::TargetRoots,
     /// None: `htaccess: ignore`.
     directory_rules: Option<DirectoryRules>,
+    /// None: `page_cache: off`.
+    plugin_pages: Option<PluginPages>,
     warm: Vec<Pattern>,
 }
 
@@ -51,6 +54,8 @@ impl StaticSite {
             link_targets: accel::TargetRoots::default(),
             directory_rules: (settings.htaccess == Htaccess::Deny)
                 .then(|| DirectoryRules::new(cache.clone())),
+            plugin_pages: (settings.page_cache == PageCache::Auto)
+                .then(|| PluginPages::new(cache.clone(), &settings.content_dir)),
             warm: settings
                 .warm
                 .iter()
@@ -105,6 +110,51 @@ impl StaticSite {
             }
             decision => decision,
         }
+    }
+
+    /// The page that a cache plugin has written for a request that this script would answer; none: the script answers.
+    /// `host` is what was asked for, `https` how.
+    pub async fn page<F: Fields + ?Sized>(
+        &self,
+        request: &Request<'_, F>,
+        script: &Script,
+        host: &[u8],
+        https: bool,
+    ) -> Option<Answer> {
+        let pages = self.plugin_pages.as_ref()?;
+        if script.script_name != FRONT_CONTROLLER_NAME
+            || !script.path_info.is_empty()
+            || script.query.is_some()
+        {
+            return None;
+        }
+        let found = pages.find(&script.generation, request, host, https).await;
+        // What the disk does not tell now, PHP's plugin may.
+        let PluginPage {
+            found,
+            coding,
+            outcome,
+        } = found.ok()??;
+        let path = request.target.tree_path().unwrap_or(TreePath::ROOT);
+        let (rules, now) = (&self.head_rules, request.now);
+        if rules.needs_hash(&found.entry, now) && found.entry.known_content_hash().is_none() {
+            // Without it the entity-tag is a weak one.
+            let _ = found.content_hash().await;
+        }
+        let heads = found.entry.heads(rules.page_id(coding), || {
+            rules.render_page(path, &found.entry, now, coding)
+        });
+        let selected = Selected {
+            found: &found,
+            heads: &heads,
+            pair: &heads.plain,
+            media_type: &heads.media_type,
+        };
+        let answer = selected.answer(request).after(Some(outcome));
+        Some(match request.method {
+            Method::Head => answer.without_body(),
+            _ => answer,
+        })
     }
 
     /// The answer to a request that PHP has answered with the name of a file; see [`accel`].
@@ -295,6 +345,9 @@ impl fmt::Debug for StaticSite {
             .finish_non_exhaustive()
     }
 }
+
+/// SCRIPT_NAME of the script that makes every page.
+const FRONT_CONTROLLER_NAME: &[u8] = b"/index.php";
 
 #[cfg(test)]
 mod tests;

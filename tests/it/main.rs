@@ -55,6 +55,8 @@ mod methods;
 mod multisite;
 /// An HTTP origin in the place of PHP.
 mod origin;
+/// Pages that cache plugins have written.
+mod plugin_pages;
 /// Conditional requests (RFC 9110 §13).
 mod preconditions;
 /// Range requests (RFC 9110 §14).
