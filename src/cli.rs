@@ -16,6 +16,17 @@ pub enum Command {
     Serve(Source),
     /// Validate this settings file and say every mistake.
     Check(PathBuf),
+    /// Ask the running server behind this admin socket.
+    Ask(Question, PathBuf),
+}
+
+/// What a running server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Whether it is ready, and what it has counted.
+    Status,
+    /// To read its settings again.
+    Reload,
 }
 
 /// Where the settings of a run come from.
@@ -54,10 +65,12 @@ impl Command {
         match (words.verb, words.config) {
             (Some(Verb::Serve(serve)), None) => serve.source().map(Self::Serve),
             (Some(Verb::Check { config }), None) => Ok(Self::Check(config)),
+            (Some(Verb::Status { socket }), None) => Ok(Self::Ask(Question::Status, socket)),
+            (Some(Verb::Reload { socket }), None) => Ok(Self::Ask(Question::Reload, socket)),
             (None, Some(config)) => Ok(Self::Serve(Source::Config(config))),
             (Some(_), Some(_)) | (None, None) => Err(Words::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
-                "expected one of: nostat serve, nostat check, nostat --config FILE",
+                "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat --config FILE",
             )),
         }
     }
@@ -94,7 +107,22 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Show what a running server has counted
+    Status {
+        /// Its admin socket
+        #[arg(long, value_name = "PATH", default_value = ADMIN_SOCKET)]
+        socket: PathBuf,
+    },
+    /// Have a running server read its settings again; exit status 1 when it refuses them
+    Reload {
+        /// Its admin socket
+        #[arg(long, value_name = "PATH", default_value = ADMIN_SOCKET)]
+        socket: PathBuf,
+    },
 }
+
+/// Where `admin: {socket: …}` puts it in the examples.
+const ADMIN_SOCKET: &str = "/run/nostat/admin.sock";
 
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("source").required(true).args(["config", "root"])))]
@@ -155,6 +183,7 @@ const USAGE: &str = "
   nostat serve --config FILE
   nostat serve --root DIR [--php ADDR] [--listen ADDR]
   nostat check --config FILE
+  nostat status | reload [--socket PATH]
   nostat --config FILE";
 
 const AFTER_HELP: &str = concat!(

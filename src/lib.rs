@@ -13,11 +13,13 @@
 //! - [`descriptor_cache`] the only room that opens or looks at files of the tree;
 //! - [`fastcgi`] and [`origin`] who answers behind us;
 //! - [`site`] what a path means, and the answers made here;
+//! - [`metrics`] what is counted of requests;
 //! - [`access_log`] a line for each request;
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
 //! - [`settings`] YAML to each room's own settings;
 //! - [`lifecycle`], [`signals`] and [`server`] start, reload, drain;
+//! - [`admin`] what an administrator asks a running server;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
 
 #![cfg_attr(
@@ -29,6 +31,7 @@
 )]
 
 pub mod access_log;
+pub mod admin;
 pub mod cli;
 pub mod clock;
 pub mod descriptor_cache;
@@ -36,6 +39,7 @@ pub mod edge;
 pub mod fastcgi;
 pub mod lifecycle;
 pub mod logging;
+pub mod metrics;
 pub mod origin;
 pub mod php_socket;
 pub mod request;

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use nostat::cli::{Command, Source};
+use nostat::admin::client;
+use nostat::cli::{Command, Question, Source};
 use nostat::php_socket::{self, Outcome};
 use nostat::settings::{self, Mistake, Settings};
 use nostat::{logging, server};
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
             }
             Err(mistakes) => refuse(&mistakes),
         },
+        Command::Ask(question, socket) => ask(question, &socket),
         Command::Serve(Source::Config(file)) => match settings::load(&file) {
             Ok(settings) => serve(settings, Some(file)),
             Err(mistakes) => refuse(&mistakes),
@@ -35,6 +37,24 @@ fn serve(settings: Settings, file: Option<std::path::PathBuf>) -> ExitCode {
     match server::run(settings, file) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&format!("nostat: {error}")),
+    }
+}
+
+fn ask(question: Question, socket: &std::path::Path) -> ExitCode {
+    let (method, path) = match question {
+        Question::Status => (hyper::Method::GET, "/metrics"),
+        Question::Reload => (hyper::Method::POST, "/reload"),
+    };
+    match client::ask(socket, method, path) {
+        Ok(said) if said.done => {
+            say(said.text.trim_end());
+            ExitCode::SUCCESS
+        }
+        Ok(said) => fail(said.text.trim_end()),
+        Err(error) => fail(&format!(
+            "nostat: {}: {error}; is a server running with admin: {{socket: …}}?",
+            socket.display()
+        )),
     }
 }
 

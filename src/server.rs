@@ -21,6 +21,8 @@ use pingora_proxy::ProxyServiceBuilder;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::admin::AdminSocket;
+use crate::admin::api::Api;
 use crate::clock::Clock;
 use crate::descriptor_cache::budget::DescriptorBudget;
 use crate::edge::lane;
@@ -51,6 +53,14 @@ pub enum StartError {
         /// What the kernel says.
         source: io::Error,
     },
+    /// The admin socket cannot be bound.
+    #[error("cannot bind the admin socket {}: {source}{}", path.display(), listen_hint(source))]
+    Admin {
+        /// The path asked for.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// Signals cannot be heard.
     #[error("cannot hear signals: {0}")]
     Signals(#[source] io::Error),
@@ -73,10 +83,11 @@ fn listen_hint(error: &io::Error) -> &'static str {
 /// # Errors
 /// It could not start; nothing listens then.
 pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> {
-    let orders = signals::hear().map_err(StartError::Signals)?;
+    let (give_order, orders) = signals::hear().map_err(StartError::Signals)?;
     let descriptors = raise_descriptor_limit();
     let listeners = bind(&settings)?;
-    give_up_privileges(&settings)?;
+    let admin = bind_admin(&settings)?;
+    give_up_privileges(&settings, admin.as_ref())?;
 
     let slots = fastcgi_slots(&settings);
     let budget = DescriptorBudget::from_limit(descriptors, slots);
@@ -89,6 +100,14 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
         .map(|listen| listen.address.to_string())
         .collect();
     let state = State::start(settings, Clock::system(), budget.connections)?;
+    let _admin = match admin {
+        Some(socket) => Some(
+            socket
+                .serve(Api::new(state.clone(), give_order))
+                .map_err(StartError::Signals)?,
+        ),
+        None => None,
+    };
 
     let mut server = Server::new_with_opt_and_conf(None, pingora_conf(workers));
     server.bootstrap();
@@ -128,6 +147,18 @@ fn bind(settings: &Settings) -> Result<Bound, StartError> {
     Ok(Bound(Arc::new(Mutex::new(fds))))
 }
 
+fn bind_admin(settings: &Settings) -> Result<Option<AdminSocket>, StartError> {
+    let Some(path) = &settings.admin else {
+        return Ok(None);
+    };
+    let bound = AdminSocket::bind(path).map_err(|source| StartError::Admin {
+        path: path.clone(),
+        source,
+    })?;
+    tracing::info!("admin socket {}", path.display());
+    Ok(Some(bound))
+}
+
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -154,7 +185,7 @@ fn raise_descriptor_limit() -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-fn give_up_privileges(settings: &Settings) -> Result<(), StartError> {
+fn give_up_privileges(settings: &Settings, admin: Option<&AdminSocket>) -> Result<(), StartError> {
     use nix::unistd::{Group, User, initgroups, setgid, setuid};
     let Some(name) = &settings.user else {
         return Ok(());
@@ -178,6 +209,10 @@ fn give_up_privileges(settings: &Settings) -> Result<(), StartError> {
     };
     if nix::unistd::geteuid() == user.uid && nix::unistd::getegid() == group {
         return Ok(());
+    }
+    if let Some(admin) = admin {
+        let given = admin.give_to(user.uid.as_raw(), group.as_raw());
+        given.map_err(failed)?;
     }
     let name = std::ffi::CString::new(user.name.as_bytes()).map_err(|_| missing())?;
     initgroups(&name, group).map_err(|error| failed(error.into()))?;
@@ -357,7 +392,14 @@ impl ShutdownSignalWatch for Signals {
         tokio::spawn(keep_time(self.state.clone()));
         loop {
             match orders.recv().await {
-                Some(Order::Reload) => self.reload().await,
+                Some(Order::Reload(told)) => {
+                    let result = self.reload().await;
+                    self.state.reloads.count(result.is_ok());
+                    if let Some(told) = told {
+                        // Who has asked may have gone.
+                        let _ = told.send(result);
+                    }
+                }
                 Some(Order::Reopen) => self.state.snapshot.load().access_log.reopen(),
                 Some(Order::Stop) | None => break,
             }
@@ -379,27 +421,31 @@ impl ShutdownSignalWatch for Signals {
 }
 
 impl Signals {
-    async fn reload(&self) {
+    async fn reload(&self) -> Result<(), String> {
         let Some(file) = self.file.clone() else {
-            tracing::warn!("nothing to reload: there is no settings file");
-            return;
+            let why = "nothing to reload: there is no settings file";
+            tracing::warn!("{why}");
+            return Err(why.to_owned());
         };
         let state = self.state.clone();
         let cached = self.cached_descriptors;
         let reloaded = tokio::task::spawn_blocking(move || {
             let mut settings = settings::load(&file).map_err(|mistakes| {
                 let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-                lines.join("; ")
+                lines.join("\n")
             })?;
             settings.cache.descriptors.get_or_insert(cached);
             say_what_needs_a_restart(&state.snapshot.load().settings, &settings);
             state.reload(settings).map_err(|error| error.to_string())
         });
-        match reloaded.await {
-            Ok(Ok(())) => tracing::info!("reloaded"),
-            Ok(Err(why)) => tracing::error!("not reloaded, the old settings stay in force: {why}"),
-            Err(_) => tracing::error!("not reloaded, the old settings stay in force"),
+        let result = reloaded
+            .await
+            .unwrap_or_else(|_| Err("the reload has failed".to_owned()));
+        match &result {
+            Ok(()) => tracing::info!("reloaded"),
+            Err(why) => tracing::error!("not reloaded, the old settings stay in force: {why}"),
         }
+        result
     }
 }
 
@@ -409,6 +455,7 @@ fn say_what_needs_a_restart(before: &Settings, after: &Settings) {
         ("workers", before.workers != after.workers),
         ("user", before.user != after.user),
         ("group", before.group != after.group),
+        ("admin", before.admin != after.admin),
     ];
     for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
         tracing::warn!("{key}: the change takes a restart, the old value stays in force");
@@ -419,7 +466,7 @@ async fn next_stop(orders: &mut UnboundedReceiver<Order>) {
     while orders
         .recv()
         .await
-        .is_some_and(|order| order != Order::Stop)
+        .is_some_and(|order| !matches!(order, Order::Stop))
     {}
 }
 

@@ -3,24 +3,24 @@
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-/// What a signal orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a signal orders, or an administrator.
+#[derive(Debug)]
 pub enum Order {
-    /// SIGHUP: read the settings again.
-    Reload,
+    /// SIGHUP: read the settings again, and tell whoever waits for it what came of that.
+    Reload(Option<oneshot::Sender<Result<(), String>>>),
     /// SIGUSR1: open the access log again.
     Reopen,
     /// SIGTERM, SIGINT: stop.
     Stop,
 }
 
-/// Starts to hear. The orders wait until they are asked for.
+/// Starts to hear. The orders wait until they are asked for; others may give some, too.
 ///
 /// # Errors
 /// No handler, or no thread, could be set up.
-pub fn hear() -> io::Result<mpsc::UnboundedReceiver<Order>> {
+pub fn hear() -> io::Result<(mpsc::UnboundedSender<Order>, mpsc::UnboundedReceiver<Order>)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -34,12 +34,13 @@ pub fn hear() -> io::Result<mpsc::UnboundedReceiver<Order>> {
         }
     };
     let (sender, orders) = mpsc::unbounded_channel();
+    let others = sender.clone();
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             runtime.block_on(async { while sender.send(heard.next().await).is_ok() {} });
         })?;
-    Ok(orders)
+    Ok((others, orders))
 }
 
 struct Heard {
@@ -52,7 +53,7 @@ struct Heard {
 impl Heard {
     async fn next(&mut self) -> Order {
         tokio::select! {
-            _ = self.hangup.recv() => Order::Reload,
+            _ = self.hangup.recv() => Order::Reload(None),
             _ = self.rotated.recv() => Order::Reopen,
             _ = self.terminate.recv() => Order::Stop,
             _ = self.interrupt.recv() => Order::Stop,

@@ -16,6 +16,7 @@ use crate::fastcgi::limiter::{Limiter, Limiters};
 use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
 use crate::lifecycle::Lifecycle;
+use crate::metrics::{Reloads, Requests, RequestsBySite};
 use crate::origin;
 use crate::request::client::TrustedProxies;
 use crate::request::head::HeadLimits;
@@ -36,6 +37,10 @@ pub struct State {
     pub limiters: Limiters,
     /// The budget for request bodies.
     pub spools: Arc<Spools>,
+    /// Requests counted, by site.
+    pub requests: RequestsBySite,
+    /// Reloads counted.
+    pub reloads: Reloads,
     most_connections: AtomicUsize,
 }
 
@@ -52,7 +57,13 @@ impl State {
         let cache = DescriptorCache::new(settings.cache.clone(), clock.clone());
         let limiters = Limiters::new();
         let spools = Spools::new(settings.spool.clone());
-        let snapshot = Snapshot::load(settings, &cache, &limiters, None)?;
+        let requests = RequestsBySite::default();
+        let lasting = Lasting {
+            cache: &cache,
+            limiters: &limiters,
+            requests: &requests,
+        };
+        let snapshot = Snapshot::load(settings, &lasting, None)?;
         let most = snapshot.settings.limits.connections.unwrap_or(connections);
         Ok(Arc::new(State {
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -61,6 +72,8 @@ impl State {
             cache,
             limiters,
             spools,
+            requests,
+            reloads: Reloads::default(),
             most_connections: AtomicUsize::new(most),
         }))
     }
@@ -71,7 +84,12 @@ impl State {
     /// A root, an origin or the access log cannot be used: nothing has changed then.
     pub fn reload(&self, settings: Settings) -> Result<(), LoadError> {
         let before = self.snapshot.load_full();
-        let snapshot = Snapshot::load(settings, &self.cache, &self.limiters, Some(&before))?;
+        let lasting = Lasting {
+            cache: &self.cache,
+            limiters: &self.limiters,
+            requests: &self.requests,
+        };
+        let snapshot = Snapshot::load(settings, &lasting, Some(&before))?;
         let settings = &snapshot.settings;
         self.cache.reconfigure(settings.cache.clone());
         self.spools.reconfigure(settings.spool.clone());
@@ -102,8 +120,17 @@ pub struct Snapshot {
     pub trusted: TrustedProxies,
     /// The access log.
     pub access_log: AccessLog,
+    /// Counts requests that are for no site.
+    pub unplaced: Arc<Requests>,
     responders: HashMap<Address, Upstream>,
     origins: HashMap<String, SocketAddr>,
+}
+
+/// What outlives a reload and the settings are put upon.
+struct Lasting<'a> {
+    cache: &'a Arc<DescriptorCache>,
+    limiters: &'a Limiters,
+    requests: &'a RequestsBySite,
 }
 
 /// A responder as a request needs it.
@@ -131,8 +158,7 @@ pub enum LoadError {
 impl Snapshot {
     fn load(
         settings: Settings,
-        cache: &Arc<DescriptorCache>,
-        limiters: &Limiters,
+        lasting: &Lasting<'_>,
         before: Option<&Snapshot>,
     ) -> Result<Snapshot, LoadError> {
         let mut sites = Vec::new();
@@ -142,12 +168,14 @@ impl Snapshot {
             let named = |error: &dyn std::fmt::Display| {
                 LoadError::Site(site.root.display().to_string(), error.to_string())
             };
-            let made = StaticSite::new(site, cache.clone()).map_err(|error| named(&error))?;
+            let made = StaticSite::new(site, lasting.cache.clone())
+                .map_err(|error| named(&error))?
+                .counting(lasting.requests.of(&site.name()));
             sites.push(Arc::new(made));
             match &site.backend {
                 Backend::None => {}
                 Backend::Php(php) => {
-                    responders.insert(php.address.clone(), Upstream::new(php, limiters));
+                    responders.insert(php.address.clone(), Upstream::new(php, lasting.limiters));
                 }
                 Backend::Origin(origin) => {
                     let address = origin
@@ -167,6 +195,7 @@ impl Snapshot {
             sites: Sites::new(sites),
             trusted: TrustedProxies::new(settings.trusted_proxies.clone()),
             access_log: open_log(&settings.access_log, before).map_err(LoadError::AccessLog)?,
+            unplaced: lasting.requests.of(""),
             responders,
             origins,
             settings,

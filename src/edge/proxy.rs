@@ -22,6 +22,7 @@ use crate::edge::upstream_request;
 use crate::fastcgi::session::{Responder, ResponderRequest};
 use crate::fastcgi::spool::{self, SpoolError};
 use crate::fastcgi::trace::Trace;
+use crate::metrics::Kind;
 use crate::site::{Backend, Body, local_answer};
 use crate::snapshot::State;
 
@@ -292,9 +293,6 @@ impl ProxyHttp for Proxy {
         let Some(handed) = &passage.handed else {
             return;
         };
-        let Some((log, head)) = &handed.log else {
-            return;
-        };
         let status = match (session.response_written(), error) {
             (Some(header), None) => header.status.as_u16(),
             (Some(header), Some(error)) if status_of(error) != CLIENT_GONE => {
@@ -302,6 +300,14 @@ impl ProxyHttp for Proxy {
             }
             (_, Some(error)) => status_of(error),
             (None, None) => 0,
+        };
+        let kind = match &handed.inward {
+            Inward::Php(_) => Kind::Php,
+            Inward::Origin => Kind::Origin,
+        };
+        handed.site.requests().count(kind, status);
+        let Some((log, head)) = &handed.log else {
+            return;
         };
         let (name, took) = match &handed.inward {
             Inward::Php(_) => (

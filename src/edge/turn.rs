@@ -16,12 +16,13 @@ use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
 use crate::edge::handed_stream::OnEnd;
 use crate::edge::log_entry::LogEntry;
 use crate::fastcgi::ClientAbort;
+use crate::metrics::Kind;
 use crate::request::client::{Client, identify};
 use crate::request::head::{
     Framing, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
 };
 use crate::request::target::Target;
-use crate::site::{Answer, Backend, Body, Decision, Request, Sendfile, local_answer};
+use crate::site::{Answer, Backend, Body, Decision, Request, Sendfile, StaticSite, local_answer};
 use crate::snapshot::Snapshot;
 
 /// What the bytes read so far ask for.
@@ -113,8 +114,7 @@ impl Asked<'_> {
             buffer,
             head: &head,
             length,
-            client_ip_header: None,
-            sendfile: Sendfile::Off,
+            site: None,
             started,
         };
         if head.method == Method::Connect {
@@ -127,8 +127,7 @@ impl Asked<'_> {
         let Some(site) = snapshot.sites.select(host) else {
             return seen.refuse(421);
         };
-        seen.client_ip_header = site.settings().client_ip_header.as_deref();
-        seen.sendfile = site.settings().sendfile;
+        seen.site = Some(site);
         let request = Request {
             method: head.method,
             target: &target,
@@ -137,11 +136,11 @@ impl Asked<'_> {
             now: self.now,
         };
         let inward = match site.decide(&request).await {
-            Decision::Answer(answer) => return seen.answer(answer),
+            Decision::Answer(answer) => return seen.answer(Kind::Static, answer),
             Decision::Script(script) => {
                 let (host, https) = (host.unwrap_or_default(), seen.client().https);
                 match site.page(&request, &script, host, https).await {
-                    Some(answer) => return seen.answer(answer),
+                    Some(answer) => return seen.answer(Kind::Page, answer),
                     None => Inward::Php(script),
                 }
             }
@@ -192,6 +191,7 @@ impl Asked<'_> {
 
     /// The answer to something that is no request, or cannot be taken for one; the last on its connection.
     pub fn refused(&self, status: u16, read: &[u8]) -> Answered {
+        self.snapshot.unplaced.count(Kind::Refused, status);
         let log = self
             .snapshot
             .access_log
@@ -219,8 +219,8 @@ struct Seen<'a> {
     buffer: &'a [u8],
     head: &'a RequestHead<'a, 'a>,
     length: usize,
-    client_ip_header: Option<&'a str>,
-    sendfile: Sendfile,
+    /// The site that it is for, once that is known.
+    site: Option<&'a StaticSite>,
     /// When the deciding began; taken only for a log.
     started: Option<Instant>,
 }
@@ -236,7 +236,14 @@ impl Seen<'_> {
         }
     }
 
-    fn answer(&self, answer: Answer) -> Turn {
+    fn count(&self, kind: Kind, status: u16) {
+        let requests = self.site.map(StaticSite::requests);
+        let unplaced = &self.asked.snapshot.unplaced;
+        requests.unwrap_or(unplaced).count(kind, status);
+    }
+
+    fn answer(&self, kind: Kind, answer: Answer) -> Turn {
+        self.count(kind, answer.status);
         let rest = match self.head.framing {
             Framing::None | Framing::Length(0) => Rest::Nothing,
             Framing::Length(length) if length <= SKIPPED_BODY && !self.head.expect_continue => {
@@ -252,13 +259,16 @@ impl Seen<'_> {
                 Rest::Close => Persistence::Close,
                 _ => self.persistence(),
             },
-            sendfile: self.sendfile,
+            sendfile: self
+                .site
+                .map_or(Sendfile::Off, |site| site.settings().sendfile),
             log: self.log_for_peer(),
         })
     }
 
     /// An error after which the connection is closed.
     fn refuse(&self, status: u16) -> Turn {
+        self.count(Kind::Refused, status);
         let mut answer = local_answer(status);
         if self.head.method == Method::Head {
             answer.body = Body::Empty;
@@ -279,7 +289,8 @@ impl Seen<'_> {
             false,
             self.head,
             &self.asked.snapshot.trusted,
-            self.client_ip_header,
+            self.site
+                .and_then(|site| site.settings().client_ip_header.as_deref()),
         )
     }
 

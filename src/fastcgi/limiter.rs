@@ -47,6 +47,17 @@ impl Limiters {
         }
     }
 
+    /// All limiters, by the responder's address as it is written in settings.
+    pub fn all(&self) -> Vec<(String, Arc<Limiter>)> {
+        let by_address = self.by_address.lock();
+        let mut all: Vec<_> = by_address
+            .iter()
+            .map(|(address, limiter)| (address.to_string(), Arc::clone(limiter)))
+            .collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        all
+    }
+
     /// Requests with a responder and requests waiting for a slot, over all addresses.
     pub fn in_flight_and_waiting(&self) -> (usize, usize) {
         let by_address = self.by_address.lock();

@@ -6,6 +6,7 @@
 //! way, and a [`Settings`] never changes once it is made.
 
 pub mod access_log;
+pub mod admin;
 pub mod hosts;
 pub mod limits;
 pub mod listen;
@@ -65,6 +66,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// Where request bodies wait until they are whole.
     pub spool: SpoolSettings,
+    /// The admin socket. Default: none.
+    pub admin: Option<PathBuf>,
 }
 
 impl Settings {
@@ -93,6 +96,7 @@ impl Settings {
             limits: Limits::default(),
             trusted_proxies: trusted_proxies::defaults(),
             spool: spool::defaults(Checks::Machine),
+            admin: None,
         }
     }
 }
@@ -164,6 +168,7 @@ fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Settings {
         limits: limits::read(top, report),
         trusted_proxies: trusted_proxies::read(top, report),
         spool: spool::read(top, report, checks),
+        admin: admin::read(top, report),
     };
     bodies_fit_the_spool(&settings, report);
     settings
@@ -206,8 +211,9 @@ const KEYS: Keys = Keys {
         "limits",
         "trusted_proxies",
         "spool",
+        "admin",
     ],
-    later: &["admin", "rate_limits", "watch_config", "page_cache"],
+    later: &["rate_limits", "watch_config", "page_cache"],
 };
 
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);

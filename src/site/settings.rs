@@ -57,6 +57,13 @@ pub struct SiteSettings {
 }
 
 impl SiteSettings {
+    /// What the site is called in metrics: its first host, else its root.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let host = self.hosts.first().cloned();
+        host.unwrap_or_else(|| self.root.display().to_string())
+    }
+
     /// The defaults of a site without hosts and without PHP.
     #[must_use]
     pub fn new(root: PathBuf, preset: Preset) -> SiteSettings {

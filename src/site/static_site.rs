@@ -7,6 +7,7 @@ use crate::descriptor_cache::{
     DescriptorCache, DocumentRoot, FileFound, Found, LookupError, PreparedHeads, RootGeneration,
     Source, Want,
 };
+use crate::metrics::Requests;
 use crate::request::fields::Fields;
 use crate::request::head::Method;
 use crate::request::tree_path::TreePath;
@@ -36,6 +37,7 @@ pub struct StaticSite {
     /// None: `page_cache: off`.
     plugin_pages: Option<PluginPages>,
     warm: Vec<Pattern>,
+    requests: Arc<Requests>,
 }
 
 impl StaticSite {
@@ -63,7 +65,20 @@ impl StaticSite {
                 .collect::<Result<_, _>>()?,
             settings: settings.clone(),
             cache,
+            requests: Arc::default(),
         })
+    }
+
+    /// The same site, its requests counted here.
+    #[must_use]
+    pub fn counting(self, requests: Arc<Requests>) -> StaticSite {
+        StaticSite { requests, ..self }
+    }
+
+    /// The site's requests.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
     }
 
     /// What the site was told.

@@ -17,6 +17,8 @@ mod support;
 mod accel;
 /// Lines of the access log in each format.
 mod access_log;
+/// The admin socket: health, metrics, reload.
+mod admin;
 /// Requests put together at random.
 mod any_bytes;
 /// What the application changed before it answered is seen by the next request: roots, pages, files sent in its stead.

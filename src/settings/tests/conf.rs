@@ -60,6 +60,7 @@ fn every_known_key_is_in_the_file_with_every_key() {
         access_log::KEYS.known,
         spool::KEYS.known,
         listen::KEYS.known,
+        admin::KEYS.known,
     ];
     for key in keys.into_iter().flatten() {
         let mentioned = NOSTAT.contains(&format!("{key}:"));

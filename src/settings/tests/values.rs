@@ -15,6 +15,11 @@ const TOP: &[(&str, &str)] = &[
         "4:10: workers: 1025 is out of range; expected 1 to 1024, or auto",
     ),
     ("workers:\n", "4:8: workers: nothing is not a whole number"),
+    ("admin: {}\n", "4:8: admin: the key socket is missing"),
+    (
+        "admin: {socket: admin.sock}\n",
+        "4:17: admin.socket: \"admin.sock\" is not an absolute path",
+    ),
     ("listen: []\n", "4:9: listen: the list is empty"),
     (
         "listen: 8080\n",

@@ -1,0 +1,101 @@
+//! The admin endpoints.
+
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use super::exposition;
+use crate::signals::Order;
+use crate::snapshot::State;
+
+/// What the endpoints answer from.
+pub struct Api {
+    state: Arc<State>,
+    orders: UnboundedSender<Order>,
+}
+
+impl Api {
+    /// The endpoints of this process.
+    pub fn new(state: Arc<State>, orders: UnboundedSender<Order>) -> Arc<Api> {
+        Arc::new(Api { state, orders })
+    }
+
+    /// Answers a request.
+    pub async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let get = matches!(*request.method(), Method::GET | Method::HEAD);
+        let post = *request.method() == Method::POST;
+        match request.uri().path() {
+            "/healthz" if get => text(StatusCode::OK, "ok\n".into()),
+            "/readyz" if get => self.ready(),
+            "/metrics" if get => self.metrics().await,
+            "/reload" if post => self.reload().await,
+            "/healthz" | "/readyz" | "/metrics" => not_allowed("GET, HEAD"),
+            "/reload" => not_allowed("POST"),
+            _ => text(StatusCode::NOT_FOUND, "no such endpoint\n".into()),
+        }
+    }
+
+    /// Ready while connections are accepted and no stop was ordered.
+    fn ready(&self) -> Response<Full<Bytes>> {
+        if self.state.lifecycle.draining() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".into());
+        }
+        text(StatusCode::OK, "ready\n".into())
+    }
+
+    async fn metrics(&self) -> Response<Full<Bytes>> {
+        let state = Arc::clone(&self.state);
+        // Counting the table's entries takes its locks one after the other.
+        let rendered = tokio::task::spawn_blocking(move || exposition::render(&state)).await;
+        match rendered {
+            Ok(rendered) => {
+                let mut response = text(StatusCode::OK, rendered);
+                let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        }
+    }
+
+    /// Waits for the reload: 200, or 422 with what is wrong.
+    async fn reload(&self) -> Response<Full<Bytes>> {
+        let (tell, told) = oneshot::channel();
+        if self.orders.send(Order::Reload(Some(tell))).is_err() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".into());
+        }
+        match told.await {
+            Ok(Ok(())) => text(StatusCode::OK, "reloaded\n".into()),
+            Ok(Err(why)) => text(StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")),
+            Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".into()),
+        }
+    }
+}
+
+fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn not_allowed(allowed: &'static str) -> Response<Full<Bytes>> {
+    let mut response = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("expected {allowed}\n"),
+    );
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}

@@ -1,0 +1,243 @@
+//! Everything that is counted, as Prometheus reads it.
+
+use std::fmt::Write as _;
+
+use crate::snapshot::State;
+
+/// Everything that is counted, in the text format of Prometheus (version 0.0.4).
+pub fn render(state: &State) -> String {
+    let mut text = Text::default();
+    text.family("nostat_build_info", "gauge", "The running program.");
+    text.sample(
+        "nostat_build_info",
+        &[("version", env!("CARGO_PKG_VERSION"))],
+        1,
+    );
+    requests(&mut text, state);
+    connections(&mut text, state);
+    cache(&mut text, state);
+    responders(&mut text, state);
+    text.family(
+        "nostat_reloads_total",
+        "counter",
+        "Reloads of the settings, by result.",
+    );
+    for (result, count) in state.reloads.counted() {
+        text.sample("nostat_reloads_total", &[("result", result)], count);
+    }
+    text.family(
+        "nostat_access_log_lost_lines_total",
+        "counter",
+        "Access log lines lost since the log was opened.",
+    );
+    let lost = state.snapshot.load().access_log.lost();
+    text.sample("nostat_access_log_lost_lines_total", &[], lost);
+    text.0
+}
+
+fn requests(text: &mut Text, state: &State) {
+    text.family(
+        "nostat_requests_total",
+        "counter",
+        "Requests by site, by who answered and by status; status 0: any that is rare.",
+    );
+    for (site, requests) in state.requests.all() {
+        for (kind, status, count) in requests.counted() {
+            let status = status.to_string();
+            let labels = [
+                ("site", site.as_str()),
+                ("kind", kind.as_str()),
+                ("status", &status),
+            ];
+            text.sample("nostat_requests_total", &labels, count);
+        }
+    }
+}
+
+fn connections(text: &mut Text, state: &State) {
+    text.family(
+        "nostat_connections",
+        "gauge",
+        "Open connections of clients.",
+    );
+    text.sample(
+        "nostat_connections",
+        &[],
+        state.lifecycle.connections() as u64,
+    );
+    text.family(
+        "nostat_connections_limit",
+        "gauge",
+        "Connections accepted at most.",
+    );
+    text.sample(
+        "nostat_connections_limit",
+        &[],
+        state.most_connections() as u64,
+    );
+}
+
+fn cache(text: &mut Text, state: &State) {
+    let counted = state.cache.counters().snapshot();
+    let (events, calls) = (counted.events, counted.calls);
+    text.family(
+        "nostat_cache_lookups_total",
+        "counter",
+        "Lookups in the descriptor cache by outcome.",
+    );
+    for (outcome, count) in [
+        ("hit", counted.hits),
+        ("negative", counted.negatives),
+        ("miss", events.misses),
+        ("retested", events.retests),
+        ("replaced", events.replaced),
+        ("waited", events.waited),
+        ("unavailable", events.unavailable),
+        ("error", events.errors),
+    ] {
+        text.sample("nostat_cache_lookups_total", &[("outcome", outcome)], count);
+    }
+    text.family(
+        "nostat_file_system_calls_total",
+        "counter",
+        "System calls made on files and directories, by kind.",
+    );
+    for (call, count) in [
+        ("open", calls.opens),
+        ("fstat", calls.fstats),
+        ("close", calls.closes),
+        ("read", calls.reads),
+        ("readdir", calls.readdirs),
+        ("readlink", calls.readlinks),
+    ] {
+        text.sample("nostat_file_system_calls_total", &[("call", call)], count);
+    }
+    text.family(
+        "nostat_file_system_calls_avoided_total",
+        "counter",
+        "Calls that lookups would have made without the cache: open, fstat and close for what is there, open for what is not.",
+    );
+    let avoided = counted.hits * 3 + counted.negatives;
+    text.sample("nostat_file_system_calls_avoided_total", &[], avoided);
+    text.family(
+        "nostat_cache_events_total",
+        "counter",
+        "What befell the cache, by kind.",
+    );
+    for (event, count) in [
+        ("eviction", events.evictions),
+        ("negative_eviction", events.negative_evictions),
+        ("released", events.released),
+        ("descriptor_given_up", events.descriptors_given_up),
+        ("content_given_up", events.contents_given_up),
+        ("link_refused", events.links_refused),
+        ("generation", events.generations),
+        ("watch_event", events.watch_events),
+        ("watch_overflow", events.overflows),
+        ("watch_demotion", events.demotions),
+        ("watch_fallback", events.watch_fallbacks),
+    ] {
+        text.sample("nostat_cache_events_total", &[("event", event)], count);
+    }
+    usage(text, state);
+}
+
+fn usage(text: &mut Text, state: &State) {
+    let usage = state.cache.usage();
+    text.family(
+        "nostat_cache_used",
+        "gauge",
+        "What the cache holds, by budget.",
+    );
+    for (budget, used) in [
+        ("entries", usage.entries as u64),
+        ("errors", usage.errors as u64),
+        ("descriptors", usage.descriptors),
+        ("content_bytes", usage.content),
+        ("watches", usage.watches as u64),
+    ] {
+        text.sample("nostat_cache_used", &[("budget", budget)], used);
+    }
+    text.family(
+        "nostat_cache_looks",
+        "gauge",
+        "Looks at the tree under way.",
+    );
+    text.sample("nostat_cache_looks", &[], usage.looks as u64);
+}
+
+fn responders(text: &mut Text, state: &State) {
+    let all = state.limiters.all();
+    for (name, help, value) in [
+        (
+            "nostat_upstream_in_flight",
+            "Requests that hold a slot of a responder.",
+            0,
+        ),
+        (
+            "nostat_upstream_waiting",
+            "Requests that wait for a slot or for room in the backlog.",
+            1,
+        ),
+        (
+            "nostat_upstream_slots",
+            "Slots of a responder; absent: no limit is known.",
+            2,
+        ),
+    ] {
+        text.family(name, "gauge", help);
+        for (address, limiter) in &all {
+            let number = match value {
+                0 => Some(limiter.in_flight()),
+                1 => Some(limiter.waiting()),
+                _ => limiter.limit(),
+            };
+            if let Some(number) = number {
+                text.sample(name, &[("address", address)], number as u64);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.0.push_str(name);
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let start = if index == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{start}{label}=\"");
+            for character in text.chars() {
+                match character {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    other => self.0.push(other),
+                }
+            }
+            self.0.push('"');
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped() {
+        let mut text = Text::default();
+        text.sample("a", &[("b", "x\"y\\z\nw"), ("c", "")], 7);
+        text.sample("d", &[], 1);
+        assert_eq!(text.0, "a{b=\"x\\\"y\\\\z\\nw\",c=\"\"} 7\nd 1\n");
+    }
+}

@@ -1,0 +1,10 @@
+//! What an administrator asks a running server, over a Unix socket: is it well, what has it counted, read your settings again.
+//!
+//! It runs on a thread of its own, so that a scrape or a slow reader takes no worker's time.
+
+pub mod api;
+pub mod client;
+pub mod exposition;
+pub mod socket;
+
+pub use socket::AdminSocket;

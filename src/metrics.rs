@@ -1,0 +1,184 @@
+//! What is counted of requests and reloads.
+//!
+//! A thread counts in a row of its own, so that none waits for another; the rows are summed when somebody asks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// Who answered a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file, or what is answered about one: 304, 404, 405.
+    Static,
+    /// A page that a cache plugin has written.
+    Page,
+    /// PHP.
+    Php,
+    /// The HTTP origin.
+    Origin,
+    /// Nobody: the request was refused.
+    Refused,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [
+        Kind::Static,
+        Kind::Page,
+        Kind::Php,
+        Kind::Origin,
+        Kind::Refused,
+    ];
+
+    /// The name in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Static => "static",
+            Kind::Page => "page",
+            Kind::Php => "php",
+            Kind::Origin => "origin",
+            Kind::Refused => "refused",
+        }
+    }
+}
+
+/// The requests of one site, by kind and status.
+#[derive(Debug, Default)]
+pub struct Requests([Row; ROWS]);
+
+/// The counters of the threads that share it: by kind, then by status.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Row([[AtomicU64; STATUSES.len() + 1]; Kind::ALL.len()]);
+
+impl Default for Row {
+    fn default() -> Self {
+        Row([const { [const { AtomicU64::new(0) }; STATUSES.len() + 1] }; Kind::ALL.len()])
+    }
+}
+
+impl Requests {
+    /// Counts an answer.
+    pub fn count(&self, kind: Kind, status: u16) {
+        let row = MINE.with(|mine| *mine);
+        let place = STATUSES.binary_search(&status).unwrap_or(STATUSES.len());
+        if let Some(counter) = self
+            .0
+            .get(row)
+            .and_then(|row| row.0.get(kind as usize))
+            .and_then(|of_kind| of_kind.get(place))
+        {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What has been counted and is not nothing: kind, status, number. Status 0 stands for any that is not known by itself.
+    pub fn counted(&self) -> impl Iterator<Item = (Kind, u16, u64)> + '_ {
+        let statuses = STATUSES.iter().copied().chain([0]).enumerate();
+        Kind::ALL.into_iter().flat_map(move |kind| {
+            statuses.clone().filter_map(move |(place, status)| {
+                let of_rows = self.0.iter().filter_map(|row| {
+                    let counter = row.0.get(kind as usize)?.get(place)?;
+                    Some(counter.load(Ordering::Relaxed))
+                });
+                let sum = of_rows.sum();
+                (sum > 0).then_some((kind, status, sum))
+            })
+        })
+    }
+}
+
+/// The requests of all sites by the sites' names; outlives reloads.
+#[derive(Debug, Default)]
+pub struct RequestsBySite(Mutex<BTreeMap<String, Arc<Requests>>>);
+
+impl RequestsBySite {
+    /// The counters of the site of this name, made when they are new.
+    pub fn of(&self, site: &str) -> Arc<Requests> {
+        let mut sites = self.0.lock();
+        sites.entry(site.to_owned()).or_default().clone()
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> Vec<(String, Arc<Requests>)> {
+        let sites = self.0.lock();
+        sites
+            .iter()
+            .map(|(name, requests)| (name.clone(), requests.clone()))
+            .collect()
+    }
+}
+
+/// Reloads by result.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    done: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Reloads {
+    /// Counts one.
+    pub fn count(&self, done: bool) {
+        let counter = if done { &self.done } else { &self.refused };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Their numbers, by the result's name.
+    pub fn counted(&self) -> [(&'static str, u64); 2] {
+        [
+            ("done", self.done.load(Ordering::Relaxed)),
+            ("refused", self.refused.load(Ordering::Relaxed)),
+        ]
+    }
+}
+
+thread_local! {
+    static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % ROWS;
+}
+
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads beyond this many share a row.
+const ROWS: usize = 16;
+/// The statuses that are counted each by itself, in order.
+const STATUSES: [u16; 34] = [
+    200, 201, 202, 204, 205, 206, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 409,
+    410, 412, 413, 414, 416, 421, 422, 429, 431, 499, 500, 501, 502, 503, 504,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_counts_and_the_sum_is_exact() {
+        let requests = Requests::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        requests.count(Kind::Static, 304);
+                        requests.count(Kind::Php, 200);
+                    }
+                });
+            }
+        });
+        requests.count(Kind::Php, 299);
+        let counted: Vec<_> = requests.counted().collect();
+        assert_eq!(
+            counted,
+            [
+                (Kind::Static, 304, 4000),
+                (Kind::Php, 200, 4000),
+                (Kind::Php, 0, 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn statuses_are_in_order_as_they_are_searched_by_halves() {
+        assert!(STATUSES.is_sorted());
+    }
+}

@@ -1,0 +1,196 @@
+//! What an administrator asks a running server over its socket.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::DEADLINE;
+use crate::support::document_root::{DocumentRoot, STYLE_PATH};
+use crate::support::fake_responder::FakeResponder;
+use crate::support::nostat::{BINARY, Config, Nostat};
+
+fn with_socket(root: &DocumentRoot, config: Config) -> (Config, PathBuf) {
+    let socket = root.outside().join("admin.sock");
+    let keys = format!("{{socket: \"{}\"}}", socket.display());
+    (config.top("admin", &keys), socket)
+}
+
+/// Status and body of an answer.
+fn ask(socket: &Path, method: &str, path: &str) -> (u16, String) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).expect("a status").parse().unwrap();
+    (status, body.to_owned())
+}
+
+fn command(words: &[&str], socket: &Path) -> Output {
+    let mut command = Command::new(BINARY);
+    command.args(words).arg("--socket").arg(socket);
+    command.output().unwrap()
+}
+
+/// The value of a sample, by its name with its labels.
+fn sample(metrics: &str, name: &str) -> Option<u64> {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+    line.map(|value| value.trim().parse().expect("a number"))
+}
+
+#[test]
+fn a_server_that_runs_is_healthy_and_ready_and_its_socket_is_not_for_everybody() {
+    let root = DocumentRoot::wordpress();
+    let (config, socket) = with_socket(&root, Config::static_files(&root));
+    let server = Nostat::start(&config);
+    assert_eq!(ask(&socket, "GET", "/healthz"), (200, "ok\n".into()));
+    assert_eq!(ask(&socket, "GET", "/readyz"), (200, "ready\n".into()));
+    assert_eq!(ask(&socket, "GET", "/nothing").0, 404);
+    assert_eq!(ask(&socket, "POST", "/metrics").0, 405);
+    assert_eq!(ask(&socket, "GET", "/reload").0, 405);
+    let mode = fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+    server.stop();
+    assert!(!socket.exists(), "left behind");
+}
+
+#[test]
+fn requests_are_counted_by_site_by_who_answered_and_by_status() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let config = Config::wordpress(&root, &responder).site("hosts", "[example.com]");
+    let (config, socket) = with_socket(&root, config);
+    let server = Nostat::start(&config);
+    server.settled(STYLE_PATH);
+    let before = ask(&socket, "GET", "/metrics").1;
+    for _ in 0..5 {
+        server.get(STYLE_PATH);
+    }
+    server.get("/wp-content/missing.css");
+    server.get("/a-page/");
+    server.get_with("/", &[("Host", "other.example")]);
+    let after = ask(&socket, "GET", "/metrics").1;
+    for (name, more) in [
+        (
+            "nostat_requests_total{site=\"example.com\",kind=\"static\",status=\"200\"}",
+            5,
+        ),
+        (
+            "nostat_requests_total{site=\"example.com\",kind=\"static\",status=\"404\"}",
+            1,
+        ),
+        (
+            "nostat_requests_total{site=\"example.com\",kind=\"php\",status=\"200\"}",
+            1,
+        ),
+        (
+            "nostat_requests_total{site=\"\",kind=\"refused\",status=\"421\"}",
+            1,
+        ),
+        ("nostat_cache_lookups_total{outcome=\"hit\"}", 5),
+    ] {
+        let counted = sample(&after, name).unwrap_or(0) - sample(&before, name).unwrap_or(0);
+        let exact = !name.contains("lookups");
+        assert!(
+            counted == more || (!exact && counted > more),
+            "{name}: {counted}\n{after}"
+        );
+    }
+    let opened = "nostat_file_system_calls_total{call=\"open\"}";
+    assert!(sample(&after, opened).is_some_and(|opens| opens > 0));
+    assert_eq!(sample(&after, "nostat_connections"), Some(0));
+    let shown = command(&["status"], &socket);
+    assert!(shown.status.success());
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("nostat_build_info{version="));
+}
+
+#[test]
+fn a_reload_says_what_came_of_it() {
+    let root = DocumentRoot::wordpress();
+    let (config, socket) = with_socket(&root, Config::static_files(&root));
+    let server = Nostat::start(&config);
+    assert_eq!(ask(&socket, "POST", "/reload"), (200, "reloaded\n".into()));
+    server.rewrite_text("listen: nonsense\nsites: 3\n");
+    let (status, why) = ask(&socket, "POST", "/reload");
+    assert_eq!(status, 422);
+    assert!(
+        why.contains(":1:9: listen:") && why.contains(":2:8: sites:"),
+        "{why}"
+    );
+    let refused = command(&["reload"], &socket);
+    assert!(!refused.status.success());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains(":1:9: listen:"));
+    server.get(STYLE_PATH);
+    server.rewrite(&config);
+    assert!(command(&["reload"], &socket).status.success());
+    let metrics = ask(&socket, "GET", "/metrics").1;
+    let counted = |result| {
+        sample(
+            &metrics,
+            &format!("nostat_reloads_total{{result=\"{result}\"}}"),
+        )
+    };
+    assert_eq!((counted("done"), counted("refused")), (Some(2), Some(2)));
+}
+
+#[test]
+fn counts_go_on_after_a_reload() {
+    let root = DocumentRoot::wordpress();
+    let (config, socket) = with_socket(&root, Config::static_files(&root));
+    let server = Nostat::start(&config);
+    let counted = || {
+        let metrics = ask(&socket, "GET", "/metrics").1;
+        let name = format!(
+            "nostat_requests_total{{site=\"{}\",kind=\"static\",status=\"200\"}}",
+            root.path().display()
+        );
+        sample(&metrics, &name).unwrap_or(0)
+    };
+    server.get(STYLE_PATH);
+    let before = counted();
+    assert!(before > 0);
+    assert_eq!(ask(&socket, "POST", "/reload").0, 200);
+    server.get(STYLE_PATH);
+    assert_eq!(counted(), before + 1);
+}
+
+#[test]
+fn what_is_left_of_a_dead_process_is_replaced_and_a_living_one_is_not() {
+    let root = DocumentRoot::wordpress();
+    let (config, socket) = with_socket(&root, Config::static_files(&root));
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
+    let first = Nostat::start(&config);
+    assert_eq!(ask(&socket, "GET", "/healthz").0, 200);
+    let file = first.work().join("nostat.yaml");
+    let text = fs::read_to_string(file).unwrap();
+    let other = root.outside().join("other.yaml");
+    let port = crate::support::nostat::free_port();
+    let old = format!("127.0.0.1:{}", first.port());
+    fs::write(&other, text.replace(&old, &format!("127.0.0.1:{port}"))).unwrap();
+    let second = Command::new(BINARY)
+        .args(["serve", "--config"])
+        .arg(&other)
+        .output()
+        .unwrap();
+    assert!(!second.status.success());
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("admin.sock"), "{said}");
+    assert_eq!(
+        ask(&socket, "GET", "/healthz").0,
+        200,
+        "the first one goes on"
+    );
+}
+
+#[test]
+fn nobody_behind_the_socket_is_told_with_what_to_do() {
+    let root = DocumentRoot::empty();
+    let asked = command(&["status"], &root.outside().join("none.sock"));
+    assert!(!asked.status.success());
+    assert!(String::from_utf8_lossy(&asked.stderr).contains("admin: {socket"));
+}
