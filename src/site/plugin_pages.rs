@@ -6,12 +6,14 @@
 //! anew is seen as any other file's change is.
 
 pub mod layout;
+pub mod php_text;
 pub mod setup;
 pub mod visitor;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use lru::LruCache;
 use parking_lot::RwLock;
 
@@ -44,14 +46,8 @@ pub struct PluginPage {
 pub struct PluginPages {
     cache: Arc<DescriptorCache>,
     content_dirs: Vec<String>,
-    setups: RwLock<LruCache<Vec<u8>, KnownSetup>>,
-}
-
-/// What was read from one state of a settings file.
-#[derive(Clone, Debug)]
-struct KnownSetup {
-    entry: Arc<FileEntry>,
-    setup: Option<Setup>,
+    drop_ins: Known<Layout>,
+    setups: Known<Setup>,
 }
 
 impl PluginPages {
@@ -61,7 +57,8 @@ impl PluginPages {
         PluginPages {
             cache,
             content_dirs: content_dirs.to_vec(),
-            setups: RwLock::new(LruCache::new(SETUPS)),
+            drop_ins: Known::default(),
+            setups: Known::default(),
         }
     }
 
@@ -80,81 +77,150 @@ impl PluginPages {
             return Ok(None);
         };
         let host = host.to_ascii_lowercase();
-        let maintenance = self.is_there(root, b".maintenance").await?;
-        if maintenance {
-            return Ok(None);
-        }
+        let mut page = Page {
+            host: &host,
+            raw_path: request.target.raw_path,
+            path: &request.target.path,
+            https,
+            phone: false,
+        };
         for content_dir in &self.content_dirs {
-            let below = |path: &[u8]| [content_dir.as_bytes(), b"/", path].concat();
-            if !self.is_there(root, &below(b"cache")).await? {
+            let Some((layout, setup)) = self.plugin(root, content_dir, &page).await? else {
                 continue;
-            }
-            for layout in Layout::ALL {
-                let settings = below(&layout.settings_file(&host));
-                let Some(setup) = self.setup(root, layout, &settings).await? else {
-                    continue;
-                };
-                let Some(phone) = visitor.reads_page_of(layout, &setup) else {
-                    continue;
-                };
-                let page = Page {
-                    host: &host,
-                    raw_path: request.target.raw_path,
-                    path: &request.target.path,
-                    https,
-                    phone,
-                };
-                for coding in acceptable(request.fields) {
-                    let Some(file) = layout.file(&page, coding) else {
-                        continue;
-                    };
-                    let Some((found, outcome)) =
-                        self.file(root, &below(&file), Want::Content).await?
-                    else {
-                        continue;
-                    };
-                    if is_usable(layout, &setup, &found, request.now) {
-                        return Ok(Some(PluginPage {
-                            found,
-                            coding,
-                            outcome,
-                        }));
-                    }
+            };
+            let Some(phone) = visitor.reads_page_of(layout, &setup, &page) else {
+                continue;
+            };
+            page.phone = phone;
+            // None of the signs that WordPress is being updated.
+            for sign in MAINTENANCE {
+                if self.is_there(root, sign).await? {
+                    return Ok(None);
                 }
+            }
+            let found = self
+                .page(root, content_dir, layout, &setup, &page, request)
+                .await?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
     }
 
-    /// What a plugin was told; read once for each state of its file.
-    async fn setup(
+    /// The plugin that is active in this content folder and was told what can be followed.
+    async fn plugin(
         &self,
         root: &Arc<RootGeneration>,
+        content_dir: &str,
+        page: &Page<'_>,
+    ) -> Result<Option<(Layout, Setup)>, LookupError> {
+        let below = |path: &[u8]| [content_dir.as_bytes(), b"/", path].concat();
+        let drop_in = below(b"advanced-cache.php");
+        let layout = self
+            .read(root, &drop_in, &self.drop_ins, Layout::of_drop_in)
+            .await?;
+        let Some(layout) = layout else {
+            return Ok(None);
+        };
+        if !self.is_there(root, &below(layout.plugin_folder())).await? {
+            return Ok(None);
+        }
+        // In a network each site has settings of its own, in places of the plugin's own.
+        for sign in NETWORK {
+            if self.is_there(root, &below(sign)).await? {
+                return Ok(None);
+            }
+        }
+        let mut segments = page.path.split(|&byte| byte == b'/').skip(1);
+        if let Some(folder) = segments.next().filter(|folder| !folder.is_empty())
+            && let Some(within) = layout.settings_file_within(page.host, folder)
+            && self.is_there(root, &below(&within)).await?
+        {
+            return Ok(None);
+        }
+        let settings = below(&layout.settings_file(page.host));
+        let setup = self
+            .read(root, &settings, &self.setups, |text| {
+                Setup::read(layout, text)
+            })
+            .await?;
+        Ok(setup.map(|setup| (layout, setup)))
+    }
+
+    /// The file of a page in the coding that the client likes best.
+    async fn page<F: Fields + ?Sized>(
+        &self,
+        root: &Arc<RootGeneration>,
+        content_dir: &str,
         layout: Layout,
+        setup: &Setup,
+        page: &Page<'_>,
+        request: &Request<'_, F>,
+    ) -> Result<Option<PluginPage>, LookupError> {
+        let file = async |coding| {
+            let Some(path) = layout.file(page, coding) else {
+                return Ok(None);
+            };
+            let path = [content_dir.as_bytes(), b"/", &path].concat();
+            let found = self.file(root, &path, Want::Content).await?;
+            Ok(found.filter(|(file, _)| is_usable(layout, setup, file, request.now)))
+        };
+        // The plain file says what it is; a compressed one that was left behind, or is all there is, is not trusted.
+        let Some((plain, outcome)) = file(Coding::Identity).await? else {
+            return Ok(None);
+        };
+        if !is_html(&plain).await {
+            return Ok(None);
+        }
+        for coding in acceptable(request.fields) {
+            if coding == Coding::Identity {
+                return Ok(Some(PluginPage {
+                    found: plain,
+                    coding,
+                    outcome,
+                }));
+            }
+            if let Some((found, outcome)) = file(coding).await?
+                && found.entry.modified() >= plain.entry.modified()
+            {
+                return Ok(Some(PluginPage {
+                    found,
+                    coding,
+                    outcome,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a file of the plugin's own means; read once for each state of it. One that is just being written means nothing.
+    async fn read<T: Clone>(
+        &self,
+        root: &Arc<RootGeneration>,
         path: &[u8],
-    ) -> Result<Option<Setup>, LookupError> {
+        known: &Known<T>,
+        read: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, LookupError> {
         let Some((file, _)) = self.file(root, path, Want::Facts).await? else {
             return Ok(None);
         };
-        let known = self.setups.read().peek(path).cloned();
-        if let Some(known) = known
-            && Arc::ptr_eq(&known.entry, &file.entry)
-        {
-            return Ok(known.setup);
+        if let Some(meaning) = known.of(path, &file.entry) {
+            return Ok(meaning);
         }
         let Some((file, _)) = self.file(root, path, Want::Content).await? else {
             return Ok(None);
         };
-        let setup = match content(&file).await {
-            Some(text) => Setup::read(layout, &text),
-            None => None,
+        if file.entry.racy {
+            return Ok(None);
+        }
+        let size = usize::try_from(file.entry.size()).unwrap_or(usize::MAX);
+        let meaning = match size <= LONGEST_SETTINGS {
+            true => start(&file, size).await.and_then(|text| read(&text)),
+            false => None,
         };
-        let known = KnownSetup {
-            entry: file.entry,
-            setup,
-        };
-        self.setups.write().put(path.to_vec(), known);
-        Ok(setup)
+        known.note(path, file.entry, meaning.clone());
+        Ok(meaning)
     }
 
     async fn is_there(&self, root: &Arc<RootGeneration>, path: &[u8]) -> Result<bool, LookupError> {
@@ -190,18 +256,42 @@ impl PluginPages {
     }
 }
 
-/// The whole text of a settings file; none when it is too long or cannot be read.
-async fn content(file: &FileFound) -> Option<bytes::Bytes> {
-    let size = usize::try_from(file.entry.size())
-        .ok()
-        .filter(|&size| size <= LONGEST_SETTINGS)?;
+/// What was read from one state of each of a few files.
+#[derive(Debug)]
+struct Known<T>(RwLock<Meanings<T>>);
+
+/// By path: the state that was read, and what it means.
+type Meanings<T> = LruCache<Vec<u8>, (Arc<FileEntry>, Option<T>)>;
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Known(RwLock::new(LruCache::new(FILES)))
+    }
+}
+
+impl<T: Clone> Known<T> {
+    /// None: this state has not been read.
+    fn of(&self, path: &[u8], state: &Arc<FileEntry>) -> Option<Option<T>> {
+        let known = self.0.read();
+        let (read, meaning) = known.peek(path)?;
+        Arc::ptr_eq(read, state).then(|| meaning.clone())
+    }
+
+    fn note(&self, path: &[u8], state: Arc<FileEntry>, meaning: Option<T>) {
+        self.0.write().put(path.to_vec(), (state, meaning));
+    }
+}
+
+/// The first bytes of a file, at most `length`; none when they cannot be read.
+async fn start(file: &FileFound, length: usize) -> Option<Bytes> {
+    let size = usize::try_from(file.entry.size()).unwrap_or(usize::MAX);
+    let length = length.min(size);
     match &file.source {
-        Source::Memory(bytes) => Some(bytes.clone()),
-        Source::Descriptor(open) => open
-            .read_at(0, size)
-            .await
-            .ok()
-            .filter(|bytes| bytes.len() == size),
+        Source::Memory(bytes) => bytes.get(..length).map(|start| bytes.slice_ref(start)),
+        Source::Descriptor(open) => {
+            let read = open.read_at(0, length).await.ok()?;
+            (read.len() == length).then_some(read)
+        }
         Source::None => None,
     }
 }
@@ -213,37 +303,52 @@ fn is_usable(layout: Layout, setup: &Setup, file: &FileFound, now: UnixTime) -> 
     let too_old = setup.lifetime.is_some_and(|lifetime| age >= lifetime);
     // One that is just being written may be cut; PHP waits for the plugin's lock.
     let may_be_cut = layout.writes_in_place() && file.entry.racy;
-    file.entry.size() > 0 && !too_old && !may_be_cut && is_html(file)
+    file.entry.size() > 0 && !too_old && !may_be_cut
 }
 
-/// Some plugins store a feed or JSON under the name of a page when WordPress does not call it one.
-fn is_html(file: &FileFound) -> bool {
-    let Source::Memory(bytes) = &file.source else {
-        return true;
+/// Whether a file begins as a page does. Plugins store feeds and JSON under the name of a page when WordPress does not call
+/// them such, and what a link leads to may be anything.
+async fn is_html(file: &FileFound) -> bool {
+    let Some(start) = start(file, LOOKED_AT).await else {
+        return false;
     };
-    let text = bytes.trim_ascii_start();
-    !text.starts_with(b"<?xml") && !text.starts_with(b"{") && !text.starts_with(b"[")
+    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start);
+    let text = text.trim_ascii_start();
+    [&b"<!doctype html"[..], b"<html"].iter().any(|begin| {
+        text.get(..begin.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(begin))
+    })
 }
 
 impl Visitor {
     /// Whether this visitor may have a page of this plugin: the one for phones or the common one.
-    fn reads_page_of(&self, layout: Layout, setup: &Setup) -> Option<bool> {
-        if (self.has_cookies && setup.any_cookie_bypasses)
-            || (self.is_tracked && !layout.ignores_tracking())
-        {
+    fn reads_page_of(&self, layout: Layout, setup: &Setup, page: &Page<'_>) -> Option<bool> {
+        let refused = (self.has_cookies && setup.any_cookie_bypasses)
+            || (!setup.pages_end_in_slash && page.path != b"/")
+            || setup.refused_agents.iter().any(|word| self.says(word));
+        if refused {
             return None;
         }
-        match (setup.phones_apart, self.device) {
-            (false, _) | (true, Device::Desktop) => Some(false),
-            (true, Device::Phone) => layout.names_phones().then_some(true),
-            (true, Device::Handheld) => None,
+        match (setup.phones_apart, layout, self.device) {
+            (false, ..) => Some(false),
+            // It goes by its words alone.
+            (true, Layout::CacheEnabler, _) => Some(self.has_mobile_words),
+            (true, Layout::Rocket, Device::Desktop) => Some(false),
+            (true, Layout::Rocket, Device::Phone) => Some(true),
+            (true, ..) => None,
         }
     }
 }
 
-/// Settings files remembered.
-const SETUPS: NonZeroUsize = NonZeroUsize::new(64).expect("invariant: not zero");
+/// Files that stand where WordPress is while it is being updated: in the root, or in the folder that it is often put in.
+const MAINTENANCE: [&[u8]; 2] = [b".maintenance", b"wp/.maintenance"];
+/// Folders of a network below the content folder.
+const NETWORK: [&[u8]; 2] = [b"uploads/sites", b"blogs.dir"];
+/// Files of plugins remembered.
+const FILES: NonZeroUsize = NonZeroUsize::new(64).expect("invariant: not zero");
 const LONGEST_SETTINGS: usize = 256 * 1024;
+/// Bytes of a page that are looked at.
+const LOOKED_AT: usize = 256;
 
 #[cfg(test)]
 mod tests;

@@ -73,6 +73,12 @@ impl HeadRules {
         validator::needs_hash(self.etag, entry, now)
     }
 
+    /// Whether the site has fields of its own for some paths.
+    #[must_use]
+    pub fn has_headers(&self) -> bool {
+        !self.headers.is_empty()
+    }
+
     /// The number of the rules for pages in this coding.
     #[must_use]
     pub fn page_id(&self, coding: Coding) -> HeadRulesId {
@@ -103,7 +109,7 @@ impl HeadRules {
         }
         fields.set("ETag", &etag);
         fields.set("Accept-Ranges", b"bytes");
-        fields.set("Cache-Control", b"max-age=0, must-revalidate");
+        fields.set("Cache-Control", b"private, max-age=0, must-revalidate");
         fields.set("Vary", b"Accept-Encoding, Cookie");
         fields.set("X-Content-Type-Options", b"nosniff");
         self.add_configured(path, &mut fields);

@@ -21,7 +21,7 @@ use crate::site::plugin_pages::{PluginPage, PluginPages};
 use crate::site::representation::HeadRules;
 use crate::site::response::{self, Answer, local_answer};
 use crate::site::route::{FRONT_CONTROLLER, Resource, Router, ScriptPath};
-use crate::site::settings::{Backend, Htaccess, PageCache, SiteError, SiteSettings};
+use crate::site::settings::{Backend, Htaccess, Multisite, PageCache, SiteError, SiteSettings};
 
 /// One configured site; built when the settings are loaded.
 pub struct StaticSite {
@@ -56,7 +56,8 @@ impl StaticSite {
             link_targets: accel::TargetRoots::default(),
             directory_rules: (settings.htaccess == Htaccess::Deny)
                 .then(|| DirectoryRules::new(cache.clone())),
-            plugin_pages: (settings.page_cache == PageCache::Auto)
+            plugin_pages: (settings.page_cache == PageCache::Auto
+                && settings.multisite == Multisite::Off)
                 .then(|| PluginPages::new(cache.clone(), &settings.content_dir)),
             warm: settings
                 .warm
@@ -156,9 +157,12 @@ impl StaticSite {
             // Without it the entity-tag is a weak one.
             let _ = found.content_hash().await;
         }
-        let heads = found.entry.heads(rules.page_id(coding), || {
-            rules.render_page(path, &found.entry, now, coding)
-        });
+        let render = || rules.render_page(path, &found.entry, now, coding);
+        let heads = match rules.has_headers() {
+            // One file may be the page of several paths, and rules are by path.
+            true => Arc::new(render()),
+            false => found.entry.heads(rules.page_id(coding), render),
+        };
         let selected = Selected {
             found: &found,
             heads: &heads,

@@ -9,6 +9,8 @@ use crate::support::mode::{Mode, in_each_mode};
 use crate::support::nostat::{Config, Nostat};
 
 const STORED: &str = "wp-content/cache/supercache/example.com/about/index.html";
+const SETTINGS: &[u8] =
+    b"<?php\n$cache_enabled = true;\n$super_cache_enabled = true;\n$wp_cache_slash_check = 1;\n";
 const DESKTOP: (&str, &str) = (
     "User-Agent",
     "Mozilla/5.0 (X11; Linux x86_64) Firefox/130.0",
@@ -16,15 +18,19 @@ const DESKTOP: (&str, &str) = (
 
 fn started(mode: Mode) -> (DocumentRoot, FakeResponder, Nostat) {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    root.write(
-        "wp-content/wp-cache-config.php",
-        b"<?php\n$cache_enabled = true;\n$super_cache_enabled = true;\n",
-    );
+    root.write("wp-content/wp-cache-config.php", SETTINGS);
+    root.write("wp-content/advanced-cache.php", b"<?php // WP SUPER CACHE");
+    root.folder("wp-content/plugins/wp-super-cache");
     root.write(STORED, b"<html>stored");
     let made = Script::answers("Content-Type: text/html\r\n\r\n<html>made");
     responder.on("/about/", made);
     let config = Config::wordpress(&root, &responder).site("page_cache", "auto");
     let server = Nostat::start(&mode.config(config));
+    // Settings that were written a moment ago are not trusted yet.
+    eventually("the stored page", || {
+        (body(&server, &[DESKTOP]) == "<html>stored").then_some(())
+    });
+    responder.forget();
     (root, responder, server)
 }
 
@@ -108,10 +114,9 @@ fn a_change_of_the_plugins_settings_counts() {
 #[test]
 fn pages_are_left_alone_unless_asked_for() {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    root.write(
-        "wp-content/wp-cache-config.php",
-        b"<?php\n$cache_enabled = true;\n$super_cache_enabled = true;\n",
-    );
+    root.write("wp-content/wp-cache-config.php", SETTINGS);
+    root.write("wp-content/advanced-cache.php", b"<?php // WP SUPER CACHE");
+    root.folder("wp-content/plugins/wp-super-cache");
     root.write(STORED, b"<html>stored");
     let made = Script::answers("Content-Type: text/html\r\n\r\n<html>made");
     responder.on("/about/", made);

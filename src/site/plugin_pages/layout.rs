@@ -35,14 +35,6 @@ pub struct Page<'a> {
 }
 
 impl Layout {
-    /// All of them.
-    pub const ALL: [Layout; 4] = [
-        Layout::SuperCache,
-        Layout::CacheEnabler,
-        Layout::TotalCache,
-        Layout::Rocket,
-    ];
-
     /// The plugin's settings file below the content folder.
     pub fn settings_file(self, host: &[u8]) -> Vec<u8> {
         let host = without_port(host);
@@ -54,9 +46,48 @@ impl Layout {
         }
     }
 
-    /// Whether pages for phones are named so that they can be chosen here.
-    pub fn names_phones(self) -> bool {
-        matches!(self, Layout::CacheEnabler | Layout::Rocket)
+    /// The settings file of a site that lives in this first folder of the host, where the plugin may have one.
+    pub fn settings_file_within(self, host: &[u8], folder: &[u8]) -> Option<Vec<u8>> {
+        let host = without_port(host);
+        match self {
+            Layout::SuperCache | Layout::TotalCache => None,
+            Layout::CacheEnabler => {
+                Some([b"settings/cache-enabler/", host, b".", folder, b".php"].concat())
+            }
+            Layout::Rocket => Some([b"wp-rocket-config/", host, b".", folder, b".php"].concat()),
+        }
+    }
+
+    /// The plugin's own folder below the content folder.
+    pub fn plugin_folder(self) -> &'static [u8] {
+        match self {
+            Layout::SuperCache => b"plugins/wp-super-cache",
+            Layout::CacheEnabler => b"plugins/cache-enabler",
+            Layout::TotalCache => b"plugins/w3-total-cache",
+            Layout::Rocket => b"plugins/wp-rocket",
+        }
+    }
+
+    /// The plugin that has written this `advanced-cache.php`, which WordPress starts before all else. It is there while the
+    /// plugin is active; none: it is another's.
+    pub fn of_drop_in(text: &[u8]) -> Option<Layout> {
+        let says = |word: &str| memchr::memmem::find(text, word.as_bytes()).is_some();
+        let mut found = [
+            ("WP SUPER CACHE", Layout::SuperCache),
+            ("Cache Enabler", Layout::CacheEnabler),
+            ("W3 Total Cache", Layout::TotalCache),
+            ("WP_ROCKET_ADVANCED_CACHE", Layout::Rocket),
+        ]
+        .into_iter()
+        .filter(|(word, _)| says(word))
+        .map(|(_, layout)| layout);
+        let layout = found.next()?;
+        found.next().is_none().then_some(layout)
+    }
+
+    /// Whether two spellings that differ in case are one page to the plugin.
+    fn folds_case(self) -> bool {
+        matches!(self, Layout::SuperCache | Layout::TotalCache)
     }
 
     /// Whether a page is written where it is read, and not renamed to there when it is whole.
@@ -64,13 +95,12 @@ impl Layout {
         self == Layout::CacheEnabler
     }
 
-    /// Whether a query that only counts visits leaves the page the same.
-    pub fn ignores_tracking(self) -> bool {
-        self != Layout::SuperCache
-    }
-
     /// The file of a page in a coding, below the content folder; none where the plugin has no such file.
     pub fn file(self, page: &Page<'_>, coding: Coding) -> Option<Vec<u8>> {
+        // One spelling of a page is enough: rules of the site for its path are by letter.
+        if self.folds_case() && page.path.iter().any(u8::is_ascii_uppercase) {
+            return None;
+        }
         let bare = without_port(page.host);
         let (folder, host, path) = match self {
             Layout::SuperCache => {
@@ -156,8 +186,8 @@ mod tests {
     fn file(layout: Layout, https: bool, phone: bool, coding: Coding) -> Option<String> {
         let page = Page {
             host: b"example.com:8080",
-            raw_path: b"/Caf%c3%A9/",
-            path: "/Café/".as_bytes(),
+            raw_path: b"/caf%c3%A9/",
+            path: "/café/".as_bytes(),
             https,
             phone,
         };
@@ -187,14 +217,14 @@ mod tests {
                 false,
                 true,
                 Coding::Gzip,
-                "cache/cache-enabler/example.com/Caf%c3%A9/http-index-mobile.html.gz",
+                "cache/cache-enabler/example.com/caf%c3%A9/http-index-mobile.html.gz",
             ),
             (
                 Layout::CacheEnabler,
                 true,
                 false,
                 Coding::Brotli,
-                "cache/cache-enabler/example.com/Caf%c3%A9/https-index.html.br",
+                "cache/cache-enabler/example.com/caf%c3%A9/https-index.html.br",
             ),
             (
                 Layout::TotalCache,
@@ -215,14 +245,14 @@ mod tests {
                 true,
                 true,
                 Coding::Gzip,
-                "cache/wp-rocket/example.com/Caf%c3%a9/index-mobile-https.html_gzip",
+                "cache/wp-rocket/example.com/caf%c3%a9/index-mobile-https.html_gzip",
             ),
             (
                 Layout::Rocket,
                 false,
                 false,
                 Coding::Identity,
-                "cache/wp-rocket/example.com/Caf%c3%a9/index.html",
+                "cache/wp-rocket/example.com/caf%c3%a9/index.html",
             ),
         ] {
             assert_eq!(file(layout, https, phone, coding).as_deref(), Some(name));

@@ -19,11 +19,38 @@ const TABLET: (&str, &str) = (
 
 const SUPER_CACHE: (&str, &str) = (
     "wp-content/wp-cache-config.php",
-    "<?php\n$cache_enabled = true;\n$super_cache_enabled = true;\n$cache_max_time = 0;\n",
+    "<?php\n$cache_enabled = true;\n$super_cache_enabled = true;\n$cache_max_time = 0;\n$wp_cache_slash_check = 1;\n",
 );
+
+/// What is there while a plugin is active: its drop-in, which names it, and its folder.
+const ACTIVE: [(&str, &str, &str); 4] = [
+    ("supercache", "// WP SUPER CACHE 1.2", "wp-super-cache"),
+    (
+        "cache-enabler",
+        "* The drop-in for Cache Enabler.",
+        "cache-enabler",
+    ),
+    (
+        "page_enhanced",
+        "* W3 Total Cache advanced cache",
+        "w3-total-cache",
+    ),
+    (
+        "wp-rocket",
+        "define( 'WP_ROCKET_ADVANCED_CACHE', true );",
+        "wp-rocket",
+    ),
+];
 
 fn with(files: &[(&str, &str)]) -> Fixture {
     let fixture = Fixture::wordpress();
+    for (folder, drop_in, plugin) in ACTIVE {
+        let stored = format!("wp-content/cache/{folder}/");
+        if files.iter().any(|(path, _)| path.starts_with(&stored)) {
+            fixture.write("wp-content/advanced-cache.php", drop_in);
+            fixture.write(&format!("wp-content/plugins/{plugin}/readme.txt"), "");
+        }
+    }
     for (path, content) in files {
         fixture.write(path, content);
     }
@@ -81,7 +108,7 @@ async fn each_plugins_page_is_found_by_its_own_name() {
         (
             (
                 "wp-content/settings/cache-enabler/example.com.php",
-                "<?php return array ( 'version' => '1.8.16', 'mobile_cache' => 0,\n);",
+                "<?php return array ( 'version' => '1.8.16',\n'use_trailing_slashes' => 1,\n'mobile_cache' => 0,\n);",
             ),
             "cache/cache-enabler/example.com/about/http-index.html",
             false,
@@ -97,7 +124,7 @@ async fn each_plugins_page_is_found_by_its_own_name() {
         (
             (
                 "wp-content/wp-rocket-config/example.com.php",
-                "<?php\n$rocket_cache_mobile = '1';\n$rocket_cache_reject_cookies = 'wordpress_logged_in_.+';\n",
+                "<?php\n$rocket_cache_mobile = '1';\n$rocket_cache_reject_cookies = 'wordpress_logged_in_.+';\n$rocket_permalink_structure = '/%postname%/';\n",
             ),
             "cache/wp-rocket/example.com/about/index-https.html",
             true,
@@ -151,6 +178,8 @@ async fn what_a_visitor_brings_leaves_the_page_to_php() {
         ("Cookie", "comment_author_0=x"),
         ("Authorization", "Basic x"),
         ("Accept", "application/json"),
+        ("Accept", "*/*"),
+        ("Cookie", "wordpress.logged_in_0=a"),
         ("Profile", "x"),
     ] {
         assert_eq!(
@@ -166,6 +195,9 @@ async fn what_a_visitor_brings_leaves_the_page_to_php() {
         ("GET", "/?s=a"),
         ("GET", "/?utm_source=a"),
         ("GET", "/about"),
+        ("GET", "/About/"),
+        ("GET", "/%61bout/"),
+        ("GET", "/x/../about/"),
         ("GET", "/about//"),
         ("GET", "//about/"),
         ("GET", "/about/feed/"),
@@ -239,6 +271,7 @@ async fn the_coding_is_one_that_the_client_takes() {
         ("gzip;q=0", "200 identity <html>home"),
         ("identity, gzip;q=0.5", "200 identity <html>home"),
         ("br, identity;q=0", "php"),
+        ("gzip, identity;q=0", "200 gzip zipped"),
     ] {
         let fields = [DESKTOP, ("Accept-Encoding", accepted)];
         assert_eq!(
@@ -286,6 +319,89 @@ async fn what_is_out_of_date_cut_or_no_page_is_left_to_php() {
         "php",
         "no settings"
     );
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_not_active_or_a_network_is_left_to_php() {
+    let stored = "wp-content/cache/supercache/example.com/index.html";
+    let files = [SUPER_CACHE, (stored, "<html>home")];
+    let usual = "200 identity <html>home";
+    assert_eq!(page(&with(&files), "GET", "/", &[DESKTOP]).await, usual);
+    let other = with(&files);
+    other.write("wp-content/advanced-cache.php", "W3 Total Cache");
+    assert_eq!(
+        page(&other, "GET", "/", &[DESKTOP]).await,
+        "php",
+        "another plugin"
+    );
+    let none = with(&files);
+    std::fs::remove_file(none.root.join("wp-content/advanced-cache.php")).unwrap();
+    assert_eq!(
+        page(&none, "GET", "/", &[DESKTOP]).await,
+        "php",
+        "no drop-in"
+    );
+    let gone = with(&files);
+    std::fs::remove_dir_all(gone.root.join("wp-content/plugins/wp-super-cache")).unwrap();
+    assert_eq!(
+        page(&gone, "GET", "/", &[DESKTOP]).await,
+        "php",
+        "no plugin"
+    );
+    let network = with(&files);
+    network.write("wp-content/uploads/sites/2/a.jpg", "a");
+    assert_eq!(
+        page(&network, "GET", "/", &[DESKTOP]).await,
+        "php",
+        "a network"
+    );
+    let rocket = (
+        "wp-content/wp-rocket-config/example.com.php",
+        "<?php\n$rocket_cache_mobile = '1';\n$rocket_cache_reject_cookies = 'wordpress_logged_in_.+';\n\
+         $rocket_cache_reject_ua = 'WhatsApp';\n$rocket_permalink_structure = '/%postname%/';\n",
+    );
+    let shop = "wp-content/cache/wp-rocket/example.com/shop/index.html";
+    let files = [rocket, (shop, "<html>shop")];
+    let fixture = with(&files);
+    assert_eq!(
+        page(&fixture, "GET", "/shop/", &[DESKTOP]).await,
+        "200 identity <html>shop"
+    );
+    let agent = ("User-Agent", "WhatsApp/2 (X11; Linux)");
+    assert_eq!(
+        page(&fixture, "GET", "/shop/", &[agent]).await,
+        "php",
+        "a refused agent"
+    );
+    let within = with(&files);
+    within.write("wp-content/wp-rocket-config/example.com.shop.php", "<?php");
+    assert_eq!(
+        page(&within, "GET", "/shop/", &[DESKTOP]).await,
+        "php",
+        "settings of its own"
+    );
+}
+
+#[tokio::test]
+async fn fields_by_path_are_those_of_the_path_asked_for() {
+    let stored = "wp-content/cache/supercache/example.com/about/index.html";
+    let fixture = with(&[SUPER_CACHE, (stored, "<html>about")]);
+    let mut settings = fixture.settings(Preset::Wordpress);
+    settings.page_cache = PageCache::Auto;
+    settings.headers = vec![crate::site::settings::HeaderRule {
+        pattern: "/about/".into(),
+        set: vec![("X-Frame-Options".into(), "DENY".into())],
+    }];
+    let site = fixture.site(&settings);
+    for (target, has_field) in [("/about/", true), ("/About/", false), ("/about/", true)] {
+        let answer = site
+            .page("GET", target, "example.com", false, &[DESKTOP])
+            .await;
+        let found = answer.is_some_and(|answer| {
+            String::from_utf8_lossy(&answer.head).contains("X-Frame-Options: DENY")
+        });
+        assert_eq!(found, has_field, "{target}");
+    }
 }
 
 #[tokio::test]

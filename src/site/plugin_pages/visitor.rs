@@ -5,25 +5,27 @@ use crate::request::head::Method;
 use crate::site::decision::Request;
 
 /// A visitor that nothing in the request tells from others.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Visitor {
     /// The kind of device.
     pub device: Device,
     /// Whether any cookie came along.
     pub has_cookies: bool,
-    /// Whether the query has names in it that only count visits.
-    pub is_tracked: bool,
+    /// The user agent in lower case.
+    pub user_agent: Vec<u8>,
+    /// Whether Cache Enabler takes the user agent for a phone's: by words in this very spelling.
+    pub has_mobile_words: bool,
 }
 
 /// A kind of device, by its user agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
-    /// No sign of anything else.
+    /// Surely a desktop's browser.
     Desktop,
     /// Surely a phone, for every plugin.
     Phone,
-    /// A tablet, or something that plugins take for this or that.
-    Handheld,
+    /// A tablet, or something that plugins may take for this or that.
+    Unclear,
 }
 
 impl Visitor {
@@ -32,22 +34,31 @@ impl Visitor {
         let (target, fields) = (request.target, request.fields);
         let reads = matches!(request.method, Method::Get | Method::Head);
         // Without its slash WordPress redirects; the plugins' folders do not tell the two apart.
-        let names_page = target.raw_path.ends_with(b"/")
-            && !target.raw_path.windows(2).any(|pair| pair == b"//")
+        let names_page = target.query.is_none_or(<[u8]>::is_empty)
+            && target.raw_path.ends_with(b"/")
+            && is_plainly_spelt(target.raw_path)
             && !target.separator_in_segment
             && !is_of_machines(&target.path);
-        let query = target.query.unwrap_or_default();
-        let is_tracked = !query.is_empty();
         let personal = fields.first("authorization").is_some()
             || fields.first("x-wap-profile").is_some()
             || fields.first("profile").is_some()
-            || fields.lines("cookie").any(has_personal_cookie)
-            || !query.split(|&byte| byte == b'&').all(only_counts);
-        (reads && names_page && !personal && wants_html(fields)).then(|| Visitor {
-            device: Device::of(fields.first("user-agent").unwrap_or_default()),
-            has_cookies: fields.first("cookie").is_some(),
-            is_tracked,
+            || fields.lines("cookie").any(has_personal_cookie);
+        (reads && names_page && !personal && wants_html(fields)).then(|| {
+            let agent = fields.first("user-agent").unwrap_or_default();
+            Visitor {
+                device: Device::of(agent),
+                has_cookies: fields.first("cookie").is_some(),
+                user_agent: agent.to_ascii_lowercase(),
+                has_mobile_words: MOBILE_WORDS
+                    .iter()
+                    .any(|word| memchr::memmem::find(agent, word.as_bytes()).is_some()),
+            }
         })
+    }
+
+    /// Whether the user agent has this word, given in lower case.
+    pub fn says(&self, word: &str) -> bool {
+        memchr::memmem::find(&self.user_agent, word.as_bytes()).is_some()
     }
 }
 
@@ -55,41 +66,57 @@ impl Device {
     fn of(user_agent: &[u8]) -> Device {
         let lower = user_agent.to_ascii_lowercase();
         let has = |sign: &str| memchr::memmem::find(&lower, sign.as_bytes()).is_some();
-        if lower.is_empty() {
-            return Device::Handheld;
-        }
         if !HANDHELD.iter().any(|sign| has(sign)) {
-            return Device::Desktop;
+            return match DESKTOP.iter().any(|sign| has(sign)) {
+                true => Device::Desktop,
+                false => Device::Unclear,
+            };
         }
-        // Phones say Mobile and tablets do not, in what the makers of both systems tell sites to look for. Cache Enabler
-        // looks for these words in this spelling.
-        let cased = |sign: &[u8]| memchr::memmem::find(user_agent, sign).is_some();
-        let phone = cased(b"iPhone") || (cased(b"Android") && cased(b"Mobile"));
+        // Phones say Mobile and tablets do not, in what the makers of both systems tell sites to look for.
+        let phone = has("iphone") || (has("android") && has("mobile"));
         let tablet = ["ipad", "tablet", "kindle", "silk/", "playbook"];
         match phone && !tablet.iter().any(|sign| has(sign)) {
             true => Device::Phone,
-            false => Device::Handheld,
+            false => Device::Unclear,
         }
     }
 }
 
-/// Feeds, the API and the like are no pages, whatever a plugin has stored.
-fn is_of_machines(path: &[u8]) -> bool {
-    path.split(|&byte| byte == b'/')
-        .any(|segment| MACHINES.contains(&segment))
+/// Whether the path is spelt as plugins store it: no empty or dot segments, nothing escaped that need not be.
+fn is_plainly_spelt(raw: &[u8]) -> bool {
+    let has = |what: &[u8]| memchr::memmem::find(raw, what).is_some();
+    !has(b"//")
+        && !has(b"/.")
+        && memchr::memchr_iter(b'%', raw).all(|at| {
+            // What is escaped is beyond ASCII.
+            raw.get(at + 1)
+                .is_some_and(|digit| matches!(digit, b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F'))
+        })
 }
 
-/// No Accept, or one that takes a page.
+/// Feeds, the API and the like are no pages, whatever a plugin has stored.
+fn is_of_machines(path: &[u8]) -> bool {
+    path.split(|&byte| byte == b'/').any(|segment| {
+        MACHINES
+            .iter()
+            .any(|machine| segment.eq_ignore_ascii_case(machine))
+    })
+}
+
+/// No Accept, or one that names HTML and no JSON, which WordPress may answer with at the same URL.
 fn wants_html<F: Fields + ?Sized>(fields: &F) -> bool {
-    let mut accepted = fields.lines("accept").flat_map(members).peekable();
-    accepted.peek().is_none()
-        || accepted.any(|member| {
-            let end = memchr::memchr(b';', member).unwrap_or(member.len());
-            let range = member.get(..end).unwrap_or_default().trim_ascii();
-            [&b"text/html"[..], b"text/*", b"*/*"]
-                .iter()
-                .any(|html| range.eq_ignore_ascii_case(html))
-        })
+    let mut html = None;
+    for member in fields.lines("accept").flat_map(members) {
+        let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+        let range = parts.next().unwrap_or_default().to_ascii_lowercase();
+        if memchr::memmem::find(&range, b"json").is_some() {
+            return false;
+        }
+        let refused =
+            parts.any(|part| matches!(part, b"q=0" | b"q=0." | b"q=0.0" | b"q=0.00" | b"q=0.000"));
+        html = Some(html.unwrap_or(false) || (range == b"text/html" && !refused));
+    }
+    html.unwrap_or(true)
 }
 
 /// Whether a line of cookies has one that makes pages a visitor's own. `wordpress_test_cookie`, which the login page leaves with
@@ -99,19 +126,15 @@ fn has_personal_cookie(line: &[u8]) -> bool {
         .map(<[u8]>::trim_ascii)
         .any(|cookie| {
             let end = memchr::memchr(b'=', cookie).unwrap_or(cookie.len());
-            let name = cookie.get(..end).unwrap_or_default().to_ascii_lowercase();
+            let mut name = cookie.get(..end).unwrap_or_default().to_ascii_lowercase();
+            // As PHP reads names.
+            for byte in &mut name {
+                if matches!(byte, b'.' | b' ' | b'[') {
+                    *byte = b'_';
+                }
+            }
             PERSONAL.iter().any(|start| name.starts_with(start)) && name != b"wordpress_test_cookie"
         })
-}
-
-/// Whether a member of a query only counts visits.
-fn only_counts(member: &[u8]) -> bool {
-    let end = memchr::memchr(b'=', member).unwrap_or(member.len());
-    let name = member.get(..end).unwrap_or_default();
-    member.is_empty()
-        || COUNTING.contains(&name)
-        || name.starts_with(b"utm_")
-        || name.starts_with(b"mtm_")
 }
 
 /// Beginnings of cookie names, in lower case: WordPress' login, passwords of posts, comments, carts, and what the plugins and
@@ -132,14 +155,12 @@ const PERSONAL: [&[u8]; 14] = [
     b"wptouch",
     b"akm_mobile",
 ];
-/// Names in queries that all plugins but WP Super Cache leave out of account.
-const COUNTING: [&[u8]; 7] = [
-    b"fbclid", b"gclid", b"msclkid", b"mc_cid", b"mc_eid", b"_ga", b"_ke",
-];
 /// Segments of paths that name no page.
 const MACHINES: [&[u8]; 5] = [b"feed", b"wp-json", b"embed", b"wc-api", b"trackback"];
-/// Signs of anything but a desktop, in lower case; more than any of the plugins looks for.
-const HANDHELD: [&str; 24] = [
+/// Systems that desktop browsers name.
+const DESKTOP: [&str; 4] = ["windows nt", "macintosh", "x11;", "cros "];
+/// Signs of anything but a desktop, in lower case.
+const HANDHELD: [&str; 30] = [
     "mobile",
     "android",
     "phone",
@@ -147,7 +168,7 @@ const HANDHELD: [&str; 24] = [
     "ipod",
     "tablet",
     "kindle",
-    "silk/",
+    "silk",
     "blackberry",
     "bb10",
     "opera mini",
@@ -161,9 +182,25 @@ const HANDHELD: [&str; 24] = [
     "nokia",
     "samsung",
     "playbook",
-    "cellphone",
     "htc",
     "netfront",
+    "docomo",
+    "sonyericsson",
+    "nintendo",
+    "playstation",
+    "windows ce",
+    "up.browser",
+    "touch",
+];
+/// What Cache Enabler looks for.
+const MOBILE_WORDS: [&str; 7] = [
+    "Mobile",
+    "Android",
+    "Silk/",
+    "Kindle",
+    "BlackBerry",
+    "Opera Mini",
+    "Opera Mobi",
 ];
 
 #[cfg(test)]
@@ -177,7 +214,8 @@ mod tests {
                 "Mozilla/5.0 (X11; Linux x86_64) Chrome/130.0.0.0 Safari/537.36",
                 Device::Desktop,
             ),
-            ("curl/8.0", Device::Desktop),
+            ("curl/8.0", Device::Unclear),
+            ("DoCoMo/2.0 N905i(c100;TB;W24H16)", Device::Unclear),
             (
                 "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) Mobile/15E148",
                 Device::Phone,
@@ -188,14 +226,14 @@ mod tests {
             ),
             (
                 "Mozilla/5.0 (Linux; Android 14; SM-X910) Chrome/130 Safari/537.36",
-                Device::Handheld,
+                Device::Unclear,
             ),
             (
                 "Mozilla/5.0 (iPad; CPU OS 17_0 like Mac OS X) Mobile/15E148",
-                Device::Handheld,
+                Device::Unclear,
             ),
-            ("Opera/9.80 (J2ME/MIDP; Opera Mini/9)", Device::Handheld),
-            ("", Device::Handheld),
+            ("Opera/9.80 (J2ME/MIDP; Opera Mini/9)", Device::Unclear),
+            ("", Device::Unclear),
         ] {
             assert_eq!(Device::of(agent.as_bytes()), device, "{agent}");
         }
@@ -211,6 +249,7 @@ mod tests {
             "x=1;woocommerce_items_in_cart=1",
             "wp_woocommerce_session_0=1",
             "wordpress_0123456789abcdef=x",
+            "wordpress.logged_in_x=1",
         ] {
             assert!(has_personal_cookie(line.as_bytes()), "{line}");
         }
@@ -225,12 +264,42 @@ mod tests {
     }
 
     #[test]
-    fn queries_that_only_count() {
-        for member in ["", "utm_source=a", "fbclid=1", "gclid"] {
-            assert!(only_counts(member.as_bytes()), "{member}");
+    fn what_is_accepted() {
+        let wants = |lines: &[&str]| {
+            let fields: Vec<(Vec<u8>, Vec<u8>)> = lines
+                .iter()
+                .map(|line| (b"accept".to_vec(), line.as_bytes().to_vec()))
+                .collect();
+            wants_html(&fields[..])
+        };
+        assert!(wants(&[]));
+        assert!(wants(&["text/html,application/xhtml+xml,*/*;q=0.8"]));
+        for accept in [
+            "application/json, text/plain, */*",
+            "application/activity+json, text/html;q=0.1",
+            "text/html;q=0, image/png",
+            "*/*",
+            "image/avif,image/webp",
+        ] {
+            assert!(!wants(&[accept]), "{accept}");
         }
-        for member in ["s=a", "add-to-cart=1", "=1", "utm", "p=1", "preview=true"] {
-            assert!(!only_counts(member.as_bytes()), "{member}");
+    }
+
+    #[test]
+    fn spellings() {
+        for path in ["/", "/a-b/c_d/", "/caf%C3%A9/"] {
+            assert!(is_plainly_spelt(path.as_bytes()), "{path}");
+        }
+        for path in [
+            "/%41bout/",
+            "/x/../a/",
+            "//",
+            "/a//",
+            "/.well/",
+            "/a%2Fb/",
+            "/%",
+        ] {
+            assert!(!is_plainly_spelt(path.as_bytes()), "{path}");
         }
     }
 }
