@@ -18,7 +18,7 @@
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
 //! - [`settings`] YAML to each room's own settings;
-//! - [`lifecycle`], [`signals`] and [`server`] start, reload, drain;
+//! - [`binding`], [`server`], [`signals`] and [`lifecycle`] start, reload, drain;
 //! - [`admin`] what an administrator asks a running server;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
 
@@ -32,6 +32,7 @@
 
 pub mod access_log;
 pub mod admin;
+pub mod binding;
 pub mod cli;
 pub mod clock;
 pub mod descriptor_cache;

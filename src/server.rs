@@ -1,8 +1,7 @@
-//! The process: sockets bound first, privileges given up, Pingora run, signals heard.
+//! The process: sockets bound and privileges given up first, then Pingora run and signals heard.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::IntoRawFd;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,15 +13,14 @@ use pingora_core::listeners::{ConnectionFilter, ListenerConfig};
 use pingora_core::protocols::l4::stream::L4BufferSettings;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{
-    Fds, ListenFds, RunArgs, Server, ShutdownSignal, ShutdownSignalWatch, ShutdownWatch,
+    ListenFds, RunArgs, Server, ShutdownSignal, ShutdownSignalWatch, ShutdownWatch,
 };
 use pingora_core::services::Service;
 use pingora_proxy::ProxyServiceBuilder;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::admin::AdminSocket;
 use crate::admin::api::Api;
+use crate::binding::{BindError, Bound, bind, bind_admin, give_up_privileges};
 use crate::clock::Clock;
 use crate::descriptor_cache::budget::DescriptorBudget;
 use crate::edge::lane;
@@ -37,45 +35,15 @@ use crate::snapshot::{LoadError, Snapshot, State};
 /// Why the server has not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}{hint}", hint = listen_hint(source))]
-    Listen {
-        /// The address asked for.
-        address: SocketAddr,
-        /// What the kernel says.
-        source: io::Error,
-    },
-    /// The user or group cannot be taken on.
-    #[error("cannot become user {user}: {source}")]
-    Privileges {
-        /// As it was written.
-        user: String,
-        /// What the kernel says.
-        source: io::Error,
-    },
-    /// The admin socket cannot be bound.
-    #[error("cannot bind the admin socket {}: {source}{}", path.display(), listen_hint(source))]
-    Admin {
-        /// The path asked for.
-        path: PathBuf,
-        /// What the kernel says.
-        source: io::Error,
-    },
+    /// A socket cannot be bound, or the user not be taken on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// Signals cannot be heard.
     #[error("cannot hear signals: {0}")]
     Signals(#[source] io::Error),
     /// The settings cannot be put in force.
     #[error(transparent)]
     Load(#[from] LoadError),
-}
-
-fn listen_hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "; another program listens there",
-        io::ErrorKind::PermissionDenied => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
-        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
-        _ => "",
-    }
 }
 
 /// Runs until it is told to stop. `file` is read again on SIGHUP.
@@ -129,49 +97,6 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
     Ok(())
 }
 
-/// Sockets that are listening, by the address as it was written.
-struct Bound(ListenFds);
-
-fn bind(settings: &Settings) -> Result<Bound, StartError> {
-    let mut fds = Fds::new();
-    for listen in &settings.listen {
-        let failed = |source| StartError::Listen {
-            address: listen.address,
-            source,
-        };
-        let socket = bind_one(listen.address).map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
-        tracing::info!("listening on http://{address}");
-        fds.add(listen.address.to_string(), socket.into_raw_fd());
-    }
-    Ok(Bound(Arc::new(Mutex::new(fds))))
-}
-
-fn bind_admin(settings: &Settings) -> Result<Option<AdminSocket>, StartError> {
-    let Some(path) = &settings.admin else {
-        return Ok(None);
-    };
-    let bound = AdminSocket::bind(path).map_err(|source| StartError::Admin {
-        path: path.clone(),
-        source,
-    })?;
-    tracing::info!("admin socket {}", path.display());
-    Ok(Some(bound))
-}
-
-fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
 /// The soft limit of open descriptors becomes the hard one; returns it.
 fn raise_descriptor_limit() -> usize {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -183,41 +108,6 @@ fn raise_descriptor_limit() -> usize {
         Err(_) => soft,
     };
     usize::try_from(limit).unwrap_or(usize::MAX)
-}
-
-fn give_up_privileges(settings: &Settings, admin: Option<&AdminSocket>) -> Result<(), StartError> {
-    use nix::unistd::{Group, User, initgroups, setgid, setuid};
-    let Some(name) = &settings.user else {
-        return Ok(());
-    };
-    let failed = |source: io::Error| StartError::Privileges {
-        user: name.clone(),
-        source,
-    };
-    let missing = || failed(io::ErrorKind::NotFound.into());
-    let user = User::from_name(name)
-        .map_err(|error| failed(error.into()))?
-        .ok_or_else(missing)?;
-    let group = match &settings.group {
-        None => user.gid,
-        Some(group) => {
-            Group::from_name(group)
-                .map_err(|error| failed(error.into()))?
-                .ok_or_else(missing)?
-                .gid
-        }
-    };
-    if nix::unistd::geteuid() == user.uid && nix::unistd::getegid() == group {
-        return Ok(());
-    }
-    if let Some(admin) = admin {
-        let given = admin.give_to(user.uid.as_raw(), group.as_raw());
-        given.map_err(failed)?;
-    }
-    let name = std::ffi::CString::new(user.name.as_bytes()).map_err(|_| missing())?;
-    initgroups(&name, group).map_err(|error| failed(error.into()))?;
-    setgid(group).map_err(|error| failed(error.into()))?;
-    setuid(user.uid).map_err(|error| failed(error.into()))
 }
 
 fn fastcgi_slots(settings: &Settings) -> usize {
@@ -488,8 +378,6 @@ fn finish(state: &State) {
     }
 }
 
-/// The kernel cuts it to net.core.somaxconn.
-const BACKLOG: i32 = 65_535;
 const TICK: Duration = Duration::from_secs(1);
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 /// Descriptors set aside for a responder whose number of children is not known.

@@ -179,7 +179,10 @@ fn what_is_left_of_a_dead_process_is_replaced_and_a_living_one_is_not() {
         .unwrap();
     assert!(!second.status.success());
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(said.contains("admin.sock"), "{said}");
+    assert!(
+        said.contains("admin.sock") && said.contains("another server answers there"),
+        "{said}"
+    );
     assert_eq!(
         ask(&socket, "GET", "/healthz").0,
         200,

@@ -1,0 +1,157 @@
+//! What needs rights and is done first: sockets are bound, then the rights are given up.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::IntoRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pingora_core::server::{Fds, ListenFds};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::admin::AdminSocket;
+use crate::settings::Settings;
+
+/// Why nothing listens.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}{hint}", hint = listen_hint(source))]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The user or group cannot be taken on.
+    #[error("cannot become user {user}: {source}")]
+    Privileges {
+        /// As it was written.
+        user: String,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The admin socket cannot be bound.
+    #[error("cannot bind the admin socket {}: {source}{}", path.display(), admin_hint(source))]
+    Admin {
+        /// The path asked for.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+}
+
+fn listen_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; another program listens there",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        _ => "",
+    }
+}
+
+fn admin_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; another server answers there",
+        io::ErrorKind::NotFound => "; its folder does not exist",
+        io::ErrorKind::PermissionDenied => "; its folder must be writable for this user",
+        _ => "",
+    }
+}
+
+/// Sockets that are listening, by the address as it was written.
+pub struct Bound(pub ListenFds);
+
+/// Binds every address of the settings, so that a port that is taken is known at once.
+///
+/// # Errors
+/// One of them cannot be listened on.
+pub fn bind(settings: &Settings) -> Result<Bound, BindError> {
+    let mut fds = Fds::new();
+    for listen in &settings.listen {
+        let failed = |source| BindError::Listen {
+            address: listen.address,
+            source,
+        };
+        let socket = bind_one(listen.address).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        tracing::info!("listening on http://{address}");
+        fds.add(listen.address.to_string(), socket.into_raw_fd());
+    }
+    Ok(Bound(Arc::new(Mutex::new(fds))))
+}
+
+/// Binds the admin socket, if there is to be one.
+///
+/// # Errors
+/// It cannot be bound, or another process answers there.
+pub fn bind_admin(settings: &Settings) -> Result<Option<AdminSocket>, BindError> {
+    let Some(path) = &settings.admin else {
+        return Ok(None);
+    };
+    let bound = AdminSocket::bind(path).map_err(|source| BindError::Admin {
+        path: path.clone(),
+        source,
+    })?;
+    tracing::info!("admin socket {}", path.display());
+    Ok(Some(bound))
+}
+
+fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Becomes the user and group of the settings; nothing later needs more rights.
+///
+/// # Errors
+/// They are not known, or may not be taken on.
+pub fn give_up_privileges(
+    settings: &Settings,
+    admin: Option<&AdminSocket>,
+) -> Result<(), BindError> {
+    use nix::unistd::{Group, User, initgroups, setgid, setuid};
+    let Some(name) = &settings.user else {
+        return Ok(());
+    };
+    let failed = |source: io::Error| BindError::Privileges {
+        user: name.clone(),
+        source,
+    };
+    let missing = || failed(io::ErrorKind::NotFound.into());
+    let user = User::from_name(name)
+        .map_err(|error| failed(error.into()))?
+        .ok_or_else(missing)?;
+    let group = match &settings.group {
+        None => user.gid,
+        Some(group) => {
+            Group::from_name(group)
+                .map_err(|error| failed(error.into()))?
+                .ok_or_else(missing)?
+                .gid
+        }
+    };
+    if nix::unistd::geteuid() == user.uid && nix::unistd::getegid() == group {
+        return Ok(());
+    }
+    if let Some(admin) = admin {
+        let given = admin.give_to(user.uid.as_raw(), group.as_raw());
+        given.map_err(failed)?;
+    }
+    let name = std::ffi::CString::new(user.name.as_bytes()).map_err(|_| missing())?;
+    initgroups(&name, group).map_err(|error| failed(error.into()))?;
+    setgid(group).map_err(|error| failed(error.into()))?;
+    setuid(user.uid).map_err(|error| failed(error.into()))
+}
+
+/// The kernel cuts it to net.core.somaxconn.
+const BACKLOG: i32 = 65_535;
