@@ -185,6 +185,8 @@ pub fn is_empty(value: Option<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn assigned<'t>(text: &'t PhpText, name: &str) -> Result<Option<&'t str>, Unclear> {
@@ -250,5 +252,51 @@ mod tests {
         assert_eq!(switch(Some("ON")), Err(Unclear));
         assert_eq!(number(Some("60 * 60")), Err(Unclear));
         assert_eq!(number(Some("'3600'")), Ok(Some(3600)));
+    }
+
+    /// Text that is nearly PHP.
+    fn nearly_php() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("<?php "),
+            Just("$a"),
+            Just(" = "),
+            Just("1"),
+            Just(";"),
+            Just("'"),
+            Just("\""),
+            Just("\\"),
+            Just("/*"),
+            Just("*/"),
+            Just("//"),
+            Just("#"),
+            Just("\n"),
+            Just("{"),
+            Just("}"),
+            Just("<<<"),
+            Just("'a' => "),
+            Just("\u{e9}"),
+            Just(")"),
+            Just(","),
+        ];
+        proptest::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in nearly_php(), any_text in any::<String>()) {
+            for text in [text, any_text] {
+                if let Some(read) = PhpText::read(&text) {
+                    let _ = (read.assigned("a"), read.plainly_assigned("a"), read.element("a"));
+                }
+            }
+        }
+
+        #[test]
+        fn a_value_in_a_comment_is_none(before in "[a-z $=;1]{0,12}", after in "[a-z ]{0,8}") {
+            let hidden = format!("/* {before} $a = 1; {after} */ $b = 2;");
+            let read = PhpText::read(&hidden).expect("understood");
+            prop_assert_eq!(read.assigned("a"), Ok(None));
+            prop_assert_eq!(read.assigned("b"), Ok(Some("2")));
+        }
     }
 }
