@@ -8,7 +8,7 @@
 //! the connection comes home to the lane, which reads the next head.
 //!
 //! # The rooms
-//! - [`clock`] time, injected;
+//! - [`clock`] time, injected; [`per_thread`] what each thread counts by itself;
 //! - [`request`] the protocol's text: bytes in, value out;
 //! - [`descriptor_cache`] the only room that opens or looks at files of the tree;
 //! - [`fastcgi`] and [`origin`] who answers behind us;
@@ -42,6 +42,7 @@ pub mod lifecycle;
 pub mod logging;
 pub mod metrics;
 pub mod origin;
+pub mod per_thread;
 pub mod php_socket;
 pub mod request;
 pub mod server;

@@ -1,12 +1,14 @@
 //! What is counted of requests and reloads.
 //!
-//! A thread counts in a row of its own, so that none waits for another; the rows are summed when somebody asks.
+//! Each thread counts by itself; the counts are summed when somebody asks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+
+use crate::per_thread::PerThread;
 
 /// Who answered a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +48,10 @@ impl Kind {
 
 /// The requests of one site, by kind and status.
 #[derive(Debug, Default)]
-pub struct Requests([Row; ROWS]);
+pub struct Requests(PerThread<Row>);
 
-/// The counters of the threads that share it: by kind, then by status.
+/// The counters of a thread: by kind, then by status.
 #[derive(Debug)]
-#[repr(align(128))]
 struct Row([[AtomicU64; STATUSES.len() + 1]; Kind::ALL.len()]);
 
 impl Default for Row {
@@ -62,14 +63,9 @@ impl Default for Row {
 impl Requests {
     /// Counts an answer.
     pub fn count(&self, kind: Kind, status: u16) {
-        let row = MINE.with(|mine| *mine);
         let place = STATUSES.binary_search(&status).unwrap_or(STATUSES.len());
-        if let Some(counter) = self
-            .0
-            .get(row)
-            .and_then(|row| row.0.get(kind as usize))
-            .and_then(|of_kind| of_kind.get(place))
-        {
+        let of_kind = self.0.mine().0.get(kind as usize);
+        if let Some(counter) = of_kind.and_then(|of_kind| of_kind.get(place)) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -79,7 +75,7 @@ impl Requests {
         let statuses = STATUSES.iter().copied().chain([0]).enumerate();
         Kind::ALL.into_iter().flat_map(move |kind| {
             statuses.clone().filter_map(move |(place, status)| {
-                let of_rows = self.0.iter().filter_map(|row| {
+                let of_rows = self.0.all().filter_map(|row| {
                     let counter = row.0.get(kind as usize)?.get(place)?;
                     Some(counter.load(Ordering::Relaxed))
                 });
@@ -134,14 +130,6 @@ impl Reloads {
     }
 }
 
-thread_local! {
-    static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed) % ROWS;
-}
-
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
-/// Threads beyond this many share a row.
-const ROWS: usize = 16;
 /// The statuses that are counted each by itself, in order.
 const STATUSES: [u16; 34] = [
     200, 201, 202, 204, 205, 206, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 409,

@@ -38,6 +38,9 @@ pub enum StartError {
     /// A socket cannot be bound, or the user not be taken on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The admin socket cannot be served.
+    #[error("cannot serve the admin socket: {0}")]
+    AdminThread(#[source] io::Error),
     /// Signals cannot be heard.
     #[error("cannot hear signals: {0}")]
     Signals(#[source] io::Error),
@@ -72,7 +75,7 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
         Some(socket) => Some(
             socket
                 .serve(Api::new(state.clone(), give_order))
-                .map_err(StartError::Signals)?,
+                .map_err(StartError::AdminThread)?,
         ),
         None => None,
     };

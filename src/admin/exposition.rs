@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::fastcgi::limiter::Limiter;
 use crate::snapshot::State;
 
 /// Everything that is counted, in the text format of Prometheus (version 0.0.4).
@@ -168,35 +169,29 @@ fn usage(text: &mut Text, state: &State) {
 
 fn responders(text: &mut Text, state: &State) {
     let all = state.limiters.all();
-    for (name, help, value) in [
-        (
-            "nostat_upstream_in_flight",
-            "Requests that hold a slot of a responder.",
-            0,
-        ),
-        (
-            "nostat_upstream_waiting",
-            "Requests that wait for a slot or for room in the backlog.",
-            1,
-        ),
-        (
-            "nostat_upstream_slots",
-            "Slots of a responder; absent: no limit is known.",
-            2,
-        ),
-    ] {
+    let mut gauge = |name, help, of: fn(&Limiter) -> Option<usize>| {
         text.family(name, "gauge", help);
         for (address, limiter) in &all {
-            let number = match value {
-                0 => Some(limiter.in_flight()),
-                1 => Some(limiter.waiting()),
-                _ => limiter.limit(),
-            };
-            if let Some(number) = number {
+            if let Some(number) = of(limiter) {
                 text.sample(name, &[("address", address)], number as u64);
             }
         }
-    }
+    };
+    gauge(
+        "nostat_upstream_in_flight",
+        "Requests that hold a slot of a responder.",
+        |limiter| Some(limiter.in_flight()),
+    );
+    gauge(
+        "nostat_upstream_waiting",
+        "Requests that wait for a slot or for room in the backlog.",
+        |limiter| Some(limiter.waiting()),
+    );
+    gauge(
+        "nostat_upstream_slots",
+        "Slots of a responder; absent: no limit is known.",
+        Limiter::limit,
+    );
 }
 
 #[derive(Debug, Default)]

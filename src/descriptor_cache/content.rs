@@ -36,6 +36,29 @@ pub fn read_unchanged(
 }
 
 impl FileFound {
+    /// The first `length` bytes, or all when there are fewer; none when they cannot be read, or are not there any more.
+    pub async fn start(&self, length: usize) -> Option<Bytes> {
+        let size = usize::try_from(self.entry.size()).unwrap_or(usize::MAX);
+        let length = length.min(size);
+        match &self.source {
+            Source::Memory(bytes) => (length <= bytes.len()).then(|| bytes.slice(..length)),
+            Source::Descriptor(open) => {
+                let read = open.read_at(0, length).await.ok()?;
+                (read.len() == length).then_some(read)
+            }
+            Source::None => None,
+        }
+    }
+
+    /// The whole content; none when it is longer than `longest`, or as [`start`](Self::start).
+    pub async fn whole(&self, longest: usize) -> Option<Bytes> {
+        let size = usize::try_from(self.entry.size()).ok()?;
+        match size <= longest {
+            true => self.start(size).await,
+            false => None,
+        }
+    }
+
     /// xxh3-128 of the content, taken once for an entry: for tags that are equal on every node, and for files whose
     /// times say nothing. Later calls do no work.
     ///

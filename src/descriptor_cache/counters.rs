@@ -1,6 +1,8 @@
 //! What the cache did: its lookups by outcome, and every file system call it made by kind.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::per_thread::PerThread;
 
 /// Counters of one cache. They only rise; reading them is exact when nothing is running.
 #[derive(Debug, Default)]
@@ -118,41 +120,24 @@ counters! {
 
 /// A counter that many threads raise at once: each writes a cache line of its own.
 #[derive(Debug, Default)]
-pub struct Striped([Stripe; STRIPES]);
+pub struct Striped(PerThread<AtomicU64>);
 
 impl Striped {
     /// Adds one.
     pub fn increment(&self) {
-        let mine = STRIPE.with(|stripe| *stripe);
-        if let Some(stripe) = self.0.get(mine) {
-            stripe.0.fetch_add(1, Ordering::Relaxed);
-        }
+        self.0.mine().fetch_add(1, Ordering::Relaxed);
     }
 
     /// What all threads have counted.
     pub fn sum(&self) -> u64 {
-        self.0
-            .iter()
-            .map(|stripe| stripe.0.load(Ordering::Relaxed))
-            .sum()
+        let counts = self.0.all();
+        counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 }
 
 pub(super) fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Stripe(AtomicU64);
-
-thread_local! {
-    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
-}
-
-static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
-
-const STRIPES: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,7 @@ pub enum WriteError {
     /// The client has gone, or takes nothing for longer than `limits.send`.
     #[error("the client: {0}")]
     Client(#[source] io::Error),
-    /// The file could not be read, or has become shorter than the head has promised.
+    /// The file could not be read, or is not what the head has promised any more.
     #[error("the file: {0}")]
     File(#[source] io::Error),
 }

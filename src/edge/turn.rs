@@ -135,16 +135,17 @@ impl Asked<'_> {
             conditional: head.conditional,
             now: self.now,
         };
-        let inward = match site.decide(&request).await {
+        let (inward, client) = match site.decide(&request).await {
             Decision::Answer(answer) => return seen.answer(Kind::Static, answer),
             Decision::Script(script) => {
-                let (host, https) = (host.unwrap_or_default(), seen.client().https);
-                match site.page(&request, &script, host, https).await {
+                let client = seen.client();
+                let host = host.unwrap_or_default();
+                match site.page(&request, &script, host, client.https).await {
                     Some(answer) => return seen.answer(Kind::Page, answer),
-                    None => Inward::Php(script),
+                    None => (Inward::Php(script), client),
                 }
             }
-            Decision::Origin => Inward::Origin,
+            Decision::Origin => (Inward::Origin, seen.client()),
         };
         let most = site.settings().max_body.unwrap_or(snapshot.limits.max_body);
         if matches!(head.framing, Framing::Length(body) if body > most) {
@@ -157,7 +158,6 @@ impl Asked<'_> {
                 None => return seen.refuse(414),
             },
         };
-        let client = seen.client();
         Turn::Lend(Box::new(Lent {
             head: length,
             lent_head,

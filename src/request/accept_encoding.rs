@@ -1,6 +1,6 @@
 //! Which content codings a client takes (RFC 9110 §12.5.3).
 
-use super::fields::{Fields, members, trim};
+use super::fields::{Fields, members, weighed};
 
 /// A content coding that files are stored in.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -32,7 +32,7 @@ pub fn acceptable<F: Fields + ?Sized>(fields: &F) -> impl Iterator<Item = Coding
     let mut told = [None; CODINGS.len()];
     let mut any = None;
     for member in fields.lines("accept-encoding").flat_map(members) {
-        let (name, quality) = parse(member);
+        let (name, quality) = weighed(member);
         let place = match name {
             name if name.eq_ignore_ascii_case(b"br") => Some(0),
             name if name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"x-gzip") => {
@@ -63,38 +63,6 @@ pub fn acceptable<F: Fields + ?Sized>(fields: &F) -> impl Iterator<Item = Coding
         .into_iter()
         .filter(|(_, quality)| *quality > 0)
         .map(|(coding, _)| coding)
-}
-
-/// A member's name and its weight in thousandths (RFC 9110 §12.4.2); a weight that is none refuses.
-fn parse(member: &[u8]) -> (&[u8], u16) {
-    let mut parts = member.split(|&byte| byte == b';').map(trim);
-    let name = parts.next().unwrap_or_default();
-    let weight = parts.find_map(|part| {
-        part.strip_prefix(b"q=")
-            .or_else(|| part.strip_prefix(b"Q="))
-    });
-    (
-        name,
-        weight.map_or(1000, |text| thousandths(text).unwrap_or(0)),
-    )
-}
-
-fn thousandths(text: &[u8]) -> Option<u16> {
-    let (whole, fraction) = match text.split_at_checked(1)? {
-        (whole, []) => (whole, &[][..]),
-        (whole, [b'.', fraction @ ..]) if fraction.len() <= 3 => (whole, fraction),
-        _ => return None,
-    };
-    let digits = std::str::from_utf8(fraction).ok()?;
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let fraction: u16 = format!("{digits:0<3}").parse().ok()?;
-    match (whole, fraction) {
-        (b"0", fraction) => Some(fraction),
-        (b"1", 0) => Some(1000),
-        _ => None,
-    }
 }
 
 /// The smaller ones first.

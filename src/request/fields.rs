@@ -67,6 +67,38 @@ pub fn members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|member| !member.is_empty())
 }
 
+/// A member's value without its parameters, and its weight in thousandths (RFC 9110 §12.4.2); a weight that is none refuses.
+pub fn weighed(member: &[u8]) -> (&[u8], u16) {
+    let mut parts = member.split(|&byte| byte == b';').map(trim);
+    let name = parts.next().unwrap_or_default();
+    let weight = parts.find_map(|part| {
+        part.strip_prefix(b"q=")
+            .or_else(|| part.strip_prefix(b"Q="))
+    });
+    (
+        name,
+        weight.map_or(1000, |text| thousandths(text).unwrap_or(0)),
+    )
+}
+
+fn thousandths(text: &[u8]) -> Option<u16> {
+    let (whole, fraction) = match text.split_at_checked(1)? {
+        (whole, []) => (whole, &[][..]),
+        (whole, [b'.', fraction @ ..]) if fraction.len() <= 3 => (whole, fraction),
+        _ => return None,
+    };
+    let digits = str::from_utf8(fraction).ok()?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let fraction: u16 = format!("{digits:0<3}").parse().ok()?;
+    match (whole, fraction) {
+        (b"0", fraction) => Some(fraction),
+        (b"1", 0) => Some(1000),
+        _ => None,
+    }
+}
+
 /// The bytes without optional white space (`OWS`, RFC 9110 §5.6.3) at both ends.
 pub fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {

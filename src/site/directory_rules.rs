@@ -13,8 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock::UnixTime;
 use crate::descriptor_cache::{
-    DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Source, Voucher,
-    Want,
+    DescriptorCache, FileEntry, FileFound, Found, LookupError, RootGeneration, Voucher, Want,
 };
 use crate::request::tree_path::TreePath;
 use crate::site::htaccess::{self, Rules, Verdict};
@@ -145,7 +144,7 @@ impl DirectoryRules {
         {
             return own;
         }
-        let rules = match content(file).await {
+        let rules = match file.whole(LONGEST).await {
             Some(text) => Rules::parse(&text),
             None => {
                 tracing::warn!(
@@ -305,22 +304,6 @@ fn extended(above: Option<Arc<Chain>>, own: Option<&Own>) -> Option<Arc<Chain>> 
     let mut rules = above.map(|chain| chain.0.clone()).unwrap_or_default();
     rules.push(own.rules.clone());
     Some(Arc::new(Chain(rules)))
-}
-
-/// The whole text; None when it is too long or cannot be read.
-async fn content(file: &FileFound) -> Option<bytes::Bytes> {
-    let size = usize::try_from(file.entry.size())
-        .ok()
-        .filter(|&size| size <= LONGEST)?;
-    match &file.source {
-        Source::Memory(bytes) => Some(bytes.clone()),
-        Source::Descriptor(open) => open
-            .read_at(0, size)
-            .await
-            .ok()
-            .filter(|bytes| bytes.len() == size),
-        Source::None => None,
-    }
 }
 
 /// The lengths of the prefixes of a path that are folders: the root, and each of its segments.

@@ -13,7 +13,6 @@ pub mod visitor;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use lru::LruCache;
 use parking_lot::RwLock;
 
@@ -22,8 +21,7 @@ use self::setup::Setup;
 use self::visitor::{Device, Visitor};
 use crate::clock::UnixTime;
 use crate::descriptor_cache::{
-    DescriptorCache, FileEntry, FileFound, Found, LookupError, Outcome, RootGeneration, Source,
-    Want,
+    DescriptorCache, FileEntry, FileFound, Found, LookupError, Outcome, RootGeneration, Want,
 };
 use crate::request::accept_encoding::{Coding, acceptable};
 use crate::request::fields::Fields;
@@ -214,11 +212,8 @@ impl PluginPages {
         if file.entry.racy {
             return Ok(None);
         }
-        let size = usize::try_from(file.entry.size()).unwrap_or(usize::MAX);
-        let meaning = match size <= LONGEST_SETTINGS {
-            true => start(&file, size).await.and_then(|text| read(&text)),
-            false => None,
-        };
+        let text = file.whole(LONGEST_SETTINGS).await;
+        let meaning = text.and_then(|text| read(&text));
         known.note(path, file.entry, meaning.clone());
         Ok(meaning)
     }
@@ -282,20 +277,6 @@ impl<T: Clone> Known<T> {
     }
 }
 
-/// The first bytes of a file, at most `length`; none when they cannot be read.
-async fn start(file: &FileFound, length: usize) -> Option<Bytes> {
-    let size = usize::try_from(file.entry.size()).unwrap_or(usize::MAX);
-    let length = length.min(size);
-    match &file.source {
-        Source::Memory(bytes) => bytes.get(..length).map(|start| bytes.slice_ref(start)),
-        Source::Descriptor(open) => {
-            let read = open.read_at(0, length).await.ok()?;
-            (read.len() == length).then_some(read)
-        }
-        Source::None => None,
-    }
-}
-
 /// Whether a page's file may be sent.
 fn is_usable(layout: Layout, setup: &Setup, file: &FileFound, now: UnixTime) -> bool {
     let modified = file.entry.modified().seconds;
@@ -309,7 +290,7 @@ fn is_usable(layout: Layout, setup: &Setup, file: &FileFound, now: UnixTime) -> 
 /// Whether a file begins as a page does. Plugins store feeds and JSON under the name of a page when WordPress does not call
 /// them such, and what a link leads to may be anything.
 async fn is_html(file: &FileFound) -> bool {
-    let Some(start) = start(file, LOOKED_AT).await else {
+    let Some(start) = file.start(LOOKED_AT).await else {
         return false;
     };
     let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&start);

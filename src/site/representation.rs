@@ -98,17 +98,10 @@ impl HeadRules {
     ) -> PreparedHeads {
         let etag = validator::entity_tag(self.etag, entry, now);
         let last_modified = validator::last_modified(entry, now);
-        let mut fields = FieldList::default();
-        fields.set("Content-Type", b"text/html; charset=UTF-8");
-        fields.set("Content-Length", entry.size().to_string().as_bytes());
+        let mut fields = FieldList::of(b"text/html; charset=UTF-8", entry, last_modified, &etag);
         if let Some(name) = coding.name() {
             fields.set("Content-Encoding", name.as_bytes());
         }
-        if let Some(date) = last_modified.and_then(http_date) {
-            fields.set("Last-Modified", date.as_bytes());
-        }
-        fields.set("ETag", &etag);
-        fields.set("Accept-Ranges", b"bytes");
         fields.set("Cache-Control", b"private, max-age=0, must-revalidate");
         fields.set("Vary", b"Accept-Encoding, Cookie");
         fields.set("X-Content-Type-Options", b"nosniff");
@@ -147,14 +140,8 @@ impl HeadRules {
         let etag = validator::entity_tag(self.etag, entry, now);
         let last_modified = validator::last_modified(entry, now);
         let fields = |version| {
-            let mut fields = FieldList::default();
-            fields.set("Content-Type", media_type.value.as_bytes());
-            fields.set("Content-Length", entry.size().to_string().as_bytes());
-            if let Some(date) = last_modified.and_then(http_date) {
-                fields.set("Last-Modified", date.as_bytes());
-            }
-            fields.set("ETag", &etag);
-            fields.set("Accept-Ranges", b"bytes");
+            let media_type_value = media_type.value.as_bytes();
+            let mut fields = FieldList::of(media_type_value, entry, last_modified, &etag);
             if let Some(value) =
                 self.cache_control
                     .select(path.as_bytes(), media_type.kind, version)
@@ -184,6 +171,19 @@ impl HeadRules {
 struct FieldList(Vec<(String, Vec<u8>)>);
 
 impl FieldList {
+    /// What every representation of a file has.
+    fn of(media_type: &[u8], entry: &FileEntry, last_modified: Option<i64>, etag: &[u8]) -> Self {
+        let mut fields = FieldList::default();
+        fields.set("Content-Type", media_type);
+        fields.set("Content-Length", entry.size().to_string().as_bytes());
+        if let Some(date) = last_modified.and_then(http_date) {
+            fields.set("Last-Modified", date.as_bytes());
+        }
+        fields.set("ETag", etag);
+        fields.set("Accept-Ranges", b"bytes");
+        fields
+    }
+
     /// Sets a field, in the place of one of the same name.
     fn set(&mut self, name: &str, value: &[u8]) {
         match self

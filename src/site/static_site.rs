@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::clock::UnixTime;
 use crate::descriptor_cache::{
     DescriptorCache, DocumentRoot, FileFound, Found, LookupError, PreparedHeads, RootGeneration,
     Source, Want,
@@ -138,7 +139,7 @@ impl StaticSite {
         https: bool,
     ) -> Option<Answer> {
         let pages = self.plugin_pages.as_ref()?;
-        if script.script_name != FRONT_CONTROLLER_NAME
+        if script.script_name.strip_prefix(b"/") != Some(FRONT_CONTROLLER)
             || !script.path_info.is_empty()
             || script.query.is_some()
         {
@@ -153,10 +154,7 @@ impl StaticSite {
         } = found.ok()??;
         let path = request.target.tree_path().unwrap_or(TreePath::ROOT);
         let (rules, now) = (&self.head_rules, request.now);
-        if rules.needs_hash(&found.entry, now) && found.entry.known_content_hash().is_none() {
-            // Without it the entity-tag is a weak one.
-            let _ = found.content_hash().await;
-        }
+        self.take_hash(&found, now).await;
         let render = || rules.render_page(path, &found.entry, now, coding);
         let heads = match rules.has_headers() {
             // One file may be the page of several paths, and rules are by path.
@@ -347,13 +345,19 @@ impl StaticSite {
         request: &Request<'_, F>,
     ) -> Arc<PreparedHeads> {
         let entry = &found.entry;
-        if self.head_rules.needs_hash(entry, request.now) && entry.known_content_hash().is_none() {
-            // Without it the entity-tag is a weak one.
-            let _ = found.content_hash().await;
-        }
+        self.take_hash(found, request.now).await;
         entry.heads(self.head_rules.id(), || {
             self.head_rules.render(path, entry, request.now)
         })
+    }
+
+    /// Takes the hash of the content where the heads need it.
+    async fn take_hash(&self, found: &FileFound, now: UnixTime) {
+        let entry = &found.entry;
+        if self.head_rules.needs_hash(entry, now) && entry.known_content_hash().is_none() {
+            // Without it the entity-tag is a weak one.
+            let _ = found.content_hash().await;
+        }
     }
 }
 
@@ -364,9 +368,6 @@ impl fmt::Debug for StaticSite {
             .finish_non_exhaustive()
     }
 }
-
-/// SCRIPT_NAME of the script that makes every page.
-const FRONT_CONTROLLER_NAME: &[u8] = b"/index.php";
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,8 @@ const DESKTOP: (&str, &str) = (
     "Mozilla/5.0 (X11; Linux x86_64) Firefox/130.0",
 );
 
-fn started(mode: Mode) -> (DocumentRoot, FakeResponder, Nostat) {
+/// A page that WP Super Cache has stored, and PHP's own.
+fn with_a_stored_page() -> (DocumentRoot, FakeResponder) {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     root.write("wp-content/wp-cache-config.php", SETTINGS);
     root.write("wp-content/advanced-cache.php", b"<?php // WP SUPER CACHE");
@@ -24,6 +25,11 @@ fn started(mode: Mode) -> (DocumentRoot, FakeResponder, Nostat) {
     root.write(STORED, b"<html>stored");
     let made = Script::answers("Content-Type: text/html\r\n\r\n<html>made");
     responder.on("/about/", made);
+    (root, responder)
+}
+
+fn started(mode: Mode) -> (DocumentRoot, FakeResponder, Nostat) {
+    let (root, responder) = with_a_stored_page();
     let config = Config::wordpress(&root, &responder).site("page_cache", "auto");
     let server = Nostat::start(&mode.config(config));
     // Settings that were written a moment ago are not trusted yet.
@@ -113,13 +119,7 @@ fn a_change_of_the_plugins_settings_counts() {
 
 #[test]
 fn pages_are_left_alone_unless_asked_for() {
-    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
-    root.write("wp-content/wp-cache-config.php", SETTINGS);
-    root.write("wp-content/advanced-cache.php", b"<?php // WP SUPER CACHE");
-    root.folder("wp-content/plugins/wp-super-cache");
-    root.write(STORED, b"<html>stored");
-    let made = Script::answers("Content-Type: text/html\r\n\r\n<html>made");
-    responder.on("/about/", made);
+    let (root, responder) = with_a_stored_page();
     let server = Nostat::start(&Config::wordpress(&root, &responder));
     assert_eq!(body(&server, &[DESKTOP]), "<html>made");
 }

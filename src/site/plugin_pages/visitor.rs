@@ -1,6 +1,6 @@
 //! Who asks for a page: somebody whose page is everybody's, and by which kind of device.
 
-use crate::request::fields::{Fields, members};
+use crate::request::fields::{Fields, members, weighed};
 use crate::request::head::Method;
 use crate::site::decision::Request;
 
@@ -45,10 +45,11 @@ impl Visitor {
             || fields.lines("cookie").any(has_personal_cookie);
         (reads && names_page && !personal && wants_html(fields)).then(|| {
             let agent = fields.first("user-agent").unwrap_or_default();
+            let user_agent = agent.to_ascii_lowercase();
             Visitor {
-                device: Device::of(agent),
+                device: Device::of(&user_agent),
                 has_cookies: fields.first("cookie").is_some(),
-                user_agent: agent.to_ascii_lowercase(),
+                user_agent,
                 has_mobile_words: MOBILE_WORDS
                     .iter()
                     .any(|word| memchr::memmem::find(agent, word.as_bytes()).is_some()),
@@ -63,9 +64,9 @@ impl Visitor {
 }
 
 impl Device {
+    /// By a user agent in lower case.
     fn of(user_agent: &[u8]) -> Device {
-        let lower = user_agent.to_ascii_lowercase();
-        let has = |sign: &str| memchr::memmem::find(&lower, sign.as_bytes()).is_some();
+        let has = |sign: &str| memchr::memmem::find(user_agent, sign.as_bytes()).is_some();
         if !HANDHELD.iter().any(|sign| has(sign)) {
             return match DESKTOP.iter().any(|sign| has(sign)) {
                 true => Device::Desktop,
@@ -107,14 +108,12 @@ fn is_of_machines(path: &[u8]) -> bool {
 fn wants_html<F: Fields + ?Sized>(fields: &F) -> bool {
     let mut html = None;
     for member in fields.lines("accept").flat_map(members) {
-        let mut parts = member.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-        let range = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let (range, weight) = weighed(member);
+        let range = range.to_ascii_lowercase();
         if memchr::memmem::find(&range, b"json").is_some() {
             return false;
         }
-        let refused =
-            parts.any(|part| matches!(part, b"q=0" | b"q=0." | b"q=0.0" | b"q=0.00" | b"q=0.000"));
-        html = Some(html.unwrap_or(false) || (range == b"text/html" && !refused));
+        html = Some(html.unwrap_or(false) || (range == b"text/html" && weight > 0));
     }
     html.unwrap_or(true)
 }
@@ -235,7 +234,8 @@ mod tests {
             ("Opera/9.80 (J2ME/MIDP; Opera Mini/9)", Device::Unclear),
             ("", Device::Unclear),
         ] {
-            assert_eq!(Device::of(agent.as_bytes()), device, "{agent}");
+            let lower = agent.to_ascii_lowercase();
+            assert_eq!(Device::of(lower.as_bytes()), device, "{agent}");
         }
     }
 
