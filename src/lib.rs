@@ -42,6 +42,7 @@ pub mod lifecycle;
 pub mod logging;
 pub mod metrics;
 pub mod origin;
+pub mod page_cache;
 pub mod per_thread;
 pub mod php_socket;
 pub mod request;

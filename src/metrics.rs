@@ -15,7 +15,7 @@ use crate::per_thread::PerThread;
 pub enum Kind {
     /// A file, or what is answered about one: 304, 404, 405.
     Static,
-    /// A page that a cache plugin has written.
+    /// A page that a cache plugin has written, or of the page cache.
     Page,
     /// PHP.
     Php,
@@ -86,23 +86,23 @@ impl Requests {
     }
 }
 
-/// The requests of all sites by the sites' names; outlives reloads.
+/// Counters of all sites by the sites' names; outlive reloads.
 #[derive(Debug, Default)]
-pub struct RequestsBySite(Mutex<BTreeMap<String, Arc<Requests>>>);
+pub struct BySite<T>(Mutex<BTreeMap<String, Arc<T>>>);
 
-impl RequestsBySite {
+impl<T: Default> BySite<T> {
     /// The counters of the site of this name, made when they are new.
-    pub fn of(&self, site: &str) -> Arc<Requests> {
+    pub fn of(&self, site: &str) -> Arc<T> {
         let mut sites = self.0.lock();
         sites.entry(site.to_owned()).or_default().clone()
     }
 
     /// All of them, by name.
-    pub fn all(&self) -> Vec<(String, Arc<Requests>)> {
+    pub fn all(&self) -> Vec<(String, Arc<T>)> {
         let sites = self.0.lock();
         sites
             .iter()
-            .map(|(name, requests)| (name.clone(), requests.clone()))
+            .map(|(name, counters)| (name.clone(), counters.clone()))
             .collect()
     }
 }

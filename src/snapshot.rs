@@ -16,12 +16,16 @@ use crate::fastcgi::limiter::{Limiter, Limiters};
 use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
 use crate::lifecycle::Lifecycle;
-use crate::metrics::{Reloads, Requests, RequestsBySite};
+use crate::metrics::{BySite, Reloads, Requests};
 use crate::origin;
+use crate::page_cache::counters::PageCounters;
+use crate::page_cache::site_pages::PagesError;
+use crate::page_cache::{PageStore, SitePages, StoreKind};
 use crate::request::client::TrustedProxies;
 use crate::request::head::HeadLimits;
 use crate::settings::Settings;
-use crate::site::{Backend, Sites, StaticSite};
+use crate::site::settings::PageCache;
+use crate::site::{Backend, Preset, SiteSettings, Sites, StaticSite};
 
 /// What outlives a reload: the cache, the limiters, the budgets.
 pub struct State {
@@ -38,7 +42,13 @@ pub struct State {
     /// The budget for request bodies.
     pub spools: Arc<Spools>,
     /// Requests counted, by site.
-    pub requests: RequestsBySite,
+    pub requests: BySite<Requests>,
+    /// The page cache of all sites. It is never given back, as Pingora wants it.
+    pub pages: &'static PageStore,
+    /// Pages that may be fetched anew at a time.
+    pub refreshes: tokio::sync::Semaphore,
+    /// What is counted of pages, by site.
+    pub page_counters: BySite<PageCounters>,
     /// Reloads counted.
     pub reloads: Reloads,
     most_connections: AtomicUsize,
@@ -57,14 +67,19 @@ impl State {
         let cache = DescriptorCache::new(settings.cache.clone(), clock.clone());
         let limiters = Limiters::new();
         let spools = Spools::new(settings.spool.clone());
-        let requests = RequestsBySite::default();
+        let requests = BySite::default();
+        let pages: &PageStore = Box::leak(Box::new(PageStore::new(&settings.page_store)));
+        let page_counters = BySite::default();
         let lasting = Lasting {
             cache: &cache,
             limiters: &limiters,
             requests: &requests,
+            pages,
+            page_counters: &page_counters,
         };
         let snapshot = Snapshot::load(settings, &lasting, None)?;
         let most = snapshot.settings.limits.connections.unwrap_or(connections);
+        pages.reconfigure(&snapshot.settings.page_store, snapshot.wants_disk());
         Ok(Arc::new(State {
             snapshot: ArcSwap::from_pointee(snapshot),
             clock,
@@ -73,6 +88,9 @@ impl State {
             limiters,
             spools,
             requests,
+            pages,
+            refreshes: tokio::sync::Semaphore::new(REFRESHES),
+            page_counters,
             reloads: Reloads::default(),
             most_connections: AtomicUsize::new(most),
         }))
@@ -88,11 +106,15 @@ impl State {
             cache: &self.cache,
             limiters: &self.limiters,
             requests: &self.requests,
+            pages: self.pages,
+            page_counters: &self.page_counters,
         };
         let snapshot = Snapshot::load(settings, &lasting, Some(&before))?;
         let settings = &snapshot.settings;
         self.cache.reconfigure(settings.cache.clone());
         self.spools.reconfigure(settings.spool.clone());
+        self.pages
+            .reconfigure(&settings.page_store, snapshot.wants_disk());
         if let Some(most) = settings.limits.connections {
             self.most_connections.store(most, Ordering::Relaxed);
         }
@@ -122,6 +144,8 @@ pub struct Snapshot {
     pub access_log: AccessLog,
     /// Counts requests that are for no site.
     pub unplaced: Arc<Requests>,
+    /// The page cache.
+    pub pages: &'static PageStore,
     responders: HashMap<Address, Upstream>,
     origins: HashMap<String, SocketAddr>,
 }
@@ -130,7 +154,9 @@ pub struct Snapshot {
 struct Lasting<'a> {
     cache: &'a Arc<DescriptorCache>,
     limiters: &'a Limiters,
-    requests: &'a RequestsBySite,
+    requests: &'a BySite<Requests>,
+    pages: &'static PageStore,
+    page_counters: &'a BySite<PageCounters>,
 }
 
 /// A responder as a request needs it.
@@ -168,9 +194,11 @@ impl Snapshot {
             let named = |error: &dyn std::fmt::Display| {
                 LoadError::Site(site.root.display().to_string(), error.to_string())
             };
+            let pages = pages_of(site, lasting).map_err(|error| named(&error))?;
             let made = StaticSite::new(site, lasting.cache.clone())
                 .map_err(|error| named(&error))?
-                .counting(lasting.requests.of(&site.name()));
+                .counting(lasting.requests.of(&site.name()))
+                .with_pages(pages);
             sites.push(Arc::new(made));
             match &site.backend {
                 Backend::None => {}
@@ -196,9 +224,17 @@ impl Snapshot {
             trusted: TrustedProxies::new(settings.trusted_proxies.clone()),
             access_log: open_log(&settings.access_log, before).map_err(LoadError::AccessLog)?,
             unplaced: lasting.requests.of(""),
+            pages: lasting.pages,
             responders,
             origins,
             settings,
+        })
+    }
+
+    /// Whether any site keeps pages on disk.
+    fn wants_disk(&self) -> bool {
+        self.settings.sites.iter().any(|site| {
+            matches!(&site.page_cache, PageCache::Own(rules) if rules.store == StoreKind::Disk)
         })
     }
 
@@ -226,6 +262,20 @@ impl Upstream {
     }
 }
 
+/// The page cache of a site; none: it has none of its own.
+fn pages_of(
+    site: &SiteSettings,
+    lasting: &Lasting<'_>,
+) -> Result<Option<Arc<SitePages>>, PagesError> {
+    let PageCache::Own(rules) = &site.page_cache else {
+        return Ok(None);
+    };
+    let name = site.name();
+    let counters = lasting.page_counters.of(&name);
+    let is_wordpress = site.preset == Preset::Wordpress;
+    SitePages::new(&name, rules, is_wordpress, counters).map(|pages| Some(Arc::new(pages)))
+}
+
 /// The log in use stays open when nothing about it has changed.
 fn open_log(
     wanted: &access_log::Settings,
@@ -236,3 +286,6 @@ fn open_log(
         _ => AccessLog::open(wanted),
     }
 }
+
+/// Few: visitors wait for the same workers.
+const REFRESHES: usize = 4;

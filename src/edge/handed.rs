@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicBool;
 use bytes::Bytes;
 
 use crate::edge::log_entry::LogEntry;
+use crate::page_cache::Bypass;
+use crate::page_cache::storage::Fill;
 use crate::request::client::Client;
 use crate::request::head::RequestHead;
 use crate::request::target::Target;
@@ -39,6 +41,10 @@ pub struct Handed {
     pub expect_continue: bool,
     /// The connection ends with this answer.
     pub close: bool,
+    /// The page that its answer may become.
+    pub fill: Option<Box<Fill>>,
+    /// Why it passes by the page cache, where the site has one.
+    pub bypass: Option<Bypass>,
     /// The log line's first half, when a log is written, and the head that its texts are in.
     pub log: Option<(LogEntry, Bytes)>,
     /// Set when a failure was answered here, whole, so that the connection may go on.
@@ -56,6 +62,7 @@ impl Handed {
 }
 
 /// Who answers a lent request.
+#[derive(Clone)]
 pub enum Inward {
     /// PHP runs this script.
     Php(Script),
@@ -103,7 +110,8 @@ pub fn head_for_origin(head: &RequestHead<'_, '_>, target: &Target<'_>) -> Optio
     Some(lent.into())
 }
 
-fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Escapes what Pingora would refuse of a target.
+pub fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     const HEX: [u8; 16] = *b"0123456789ABCDEF";
     for &byte in bytes {
         if byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'`') {

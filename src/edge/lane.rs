@@ -14,6 +14,7 @@ use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::server::ShutdownWatch;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::clock::Tick;
 use crate::edge::answer_writer::{Manner, WriteError, write_answer};
@@ -22,6 +23,7 @@ use crate::edge::date::Persistence;
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
 use crate::edge::limits::Limits;
 use crate::edge::log_entry::Outcome;
+use crate::edge::pages;
 use crate::edge::proxy::Door;
 use crate::edge::turn::{Answered, Asked, Lent, Rest, Turn};
 use crate::lifecycle::{HEAD_GRACE, IDLE_GRACE};
@@ -94,7 +96,8 @@ impl Lane {
         let mut scan = HeadScan::default();
         loop {
             let snapshot = self.state.snapshot.load();
-            let asked = self.asked(&snapshot);
+            let local = || local_address(&connection.stream);
+            let asked = self.asked(&snapshot, &local);
             let turn = match asked.decide_now(&mut scan, &connection.incoming) {
                 Poll::Ready(turn) => turn,
                 // Something must be looked up: the same once more, in a place that can wait for it.
@@ -114,8 +117,24 @@ impl Lane {
                     }
                     continue;
                 }
-                Turn::Answer(answered) => {
+                Turn::Purge(purge) => {
                     self.requests += 1;
+                    let (asked, mut answered) = *purge;
+                    let count = self.state.pages.purge(asked.purge).await;
+                    answered.answer = pages::purged(count, asked.tells_missing);
+                    match Box::pin(self.answer(&mut connection, &answered, &limits)).await {
+                        Next::Request => {}
+                        Next::Close { still_sending } => {
+                            return Box::pin(connection.close(still_sending)).await;
+                        }
+                        Next::Cut => return connection.cut(),
+                    }
+                }
+                Turn::Answer(mut answered) => {
+                    self.requests += 1;
+                    if let Some(lent) = answered.refresh.take() {
+                        refresh(&self.state, &self.door, &self.stop, *lent);
+                    }
                     // What is put into the socket directly counts nowhere else, and a client that sends many requests at
                     // once must not keep the others from their turn.
                     tokio::task::consume_budget().await;
@@ -139,11 +158,16 @@ impl Lane {
         }
     }
 
-    fn asked<'a>(&'a self, snapshot: &'a Arc<Snapshot>) -> Asked<'a> {
+    fn asked<'a>(
+        &'a self,
+        snapshot: &'a Arc<Snapshot>,
+        local: &'a (dyn Fn() -> Option<SocketAddr> + Sync),
+    ) -> Asked<'a> {
         Asked {
             snapshot,
             now: self.state.clock.unix(),
             peer: self.peer,
+            local,
             is_last: self.requests + 1 >= snapshot.limits.requests_per_connection
                 || self.state.lifecycle.draining(),
         }
@@ -169,7 +193,9 @@ impl Lane {
             Filled::Bytes => true,
             Filled::TimedOut if connection.has_begun() => {
                 let snapshot = self.state.snapshot.load_full();
-                let answered = self.asked(&snapshot).refused(408, &connection.incoming);
+                let answered = self
+                    .asked(&snapshot, &|| None)
+                    .refused(408, &connection.incoming);
                 let send = snapshot.limits.send;
                 let _ = Box::pin(self.write(connection, &answered, send)).await;
                 false
@@ -290,6 +316,30 @@ impl Lane {
     }
 }
 
+/// Has a page fetched anew that was sent a last time: a request of our own, whose answer nobody reads.
+fn refresh(state: &Arc<State>, door: &Arc<Door>, stop: &ShutdownWatch, lent: Lent) {
+    let (state, door, stop) = (state.clone(), door.clone(), stop.clone());
+    tokio::spawn(async move {
+        let Ok(_slot) = state.refreshes.try_acquire() else {
+            // The page is told of again in a moment.
+            return;
+        };
+        let (mut client, server) = tokio::io::duplex(REFRESH_BUFFER);
+        let fill = lent.handed.fill.clone();
+        let mut session = ServerSession::new_http1(Box::new(server));
+        session.set_abort_on_close(false);
+        session.set_connection_user_context(Some(Box::new(lent.handed)));
+        let ask = async {
+            client.write_all(&lent.lent_head).await?;
+            tokio::io::copy(&mut client, &mut tokio::io::sink()).await
+        };
+        let (_, asked) = tokio::join!(door.process_new_http(session, &stop), ask);
+        if let (Some(fill), Err(error)) = (fill, asked) {
+            tracing::debug!(%error, "{}: a page was not fetched anew", fill.pages.name());
+        }
+    });
+}
+
 fn peer_address(stream: &Stream) -> SocketAddr {
     stream
         .get_socket_digest()
@@ -308,3 +358,6 @@ fn local_address(stream: &Stream) -> Option<SocketAddr> {
             .and_then(|address| address.as_inet().copied())
     })
 }
+
+/// Bytes of an answer that nobody reads, in one piece.
+const REFRESH_BUFFER: usize = 64 * 1024;

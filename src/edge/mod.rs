@@ -10,6 +10,8 @@
 //! - [`handed_stream`] is the stream that Pingora gets: one request, then silence.
 //! - [`handed`] is what the lane has found out about a lent request.
 //! - [`log_entry`] keeps what the access log needs of a request.
+//! - [`pages`] is what the page cache says to a request.
+//! - [`caching`] is Pingora's cache between a page and the application.
 //! - [`proxy`] is Pingora's side of it: the request's body, the upstream, the answer, the log line.
 //! - [`close_delimited`] is how HTTP/1.0 clients get answers of unknown length.
 //! - [`failure`] says whose fault a failure is, and the status for it.
@@ -20,6 +22,7 @@
 
 pub mod accel;
 pub mod answer_writer;
+pub mod caching;
 pub mod close_delimited;
 pub mod connection;
 pub mod date;
@@ -30,6 +33,7 @@ pub mod handed_stream;
 pub mod lane;
 pub mod limits;
 pub mod log_entry;
+pub mod pages;
 pub mod proxy;
 pub mod rendered;
 pub mod sending;

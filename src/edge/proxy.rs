@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use pingora_cache::key::CacheKey;
+use pingora_cache::{CacheMeta, ForcedFreshness, HitHandler, NoCacheReason, RespCacheable};
 use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -13,6 +15,7 @@ use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, Session};
 
+use crate::edge::caching;
 use crate::edge::close_delimited::CloseDelimited;
 use crate::edge::failure::{CLIENT_GONE, cause_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
@@ -23,6 +26,8 @@ use crate::fastcgi::session::{Responder, ResponderRequest};
 use crate::fastcgi::spool::{self, SpoolError};
 use crate::fastcgi::trace::Trace;
 use crate::metrics::Kind;
+use crate::page_cache::PageOutcome;
+use crate::page_cache::storable::Refusal;
 use crate::site::{Backend, Body, local_answer};
 use crate::snapshot::State;
 
@@ -46,6 +51,8 @@ pub struct Passage {
     trace: Option<Arc<Trace>>,
     started: Option<tokio::time::Instant>,
     upstream_done: Option<Duration>,
+    /// Why its answer does not become a page.
+    refusal: Option<Refusal>,
 }
 
 impl Proxy {
@@ -138,22 +145,19 @@ impl ProxyHttp for Proxy {
 
     async fn upstream_request_filter(
         &self,
-        session: &mut Session,
+        _: &mut Session,
         request: &mut RequestHeader,
         passage: &mut Passage,
     ) -> Result<()> {
         let handed = passage.handed()?;
+        if handed.fill.is_some() {
+            caching::forget_own_tag(request);
+        }
         match &handed.inward {
             Inward::Origin => upstream_request::for_origin(handed, request),
             Inward::Php(script) => {
                 let body = passage.body.clone().unwrap_or_else(spool::Body::empty);
-                let asked = upstream_request::for_php(
-                    &self.state,
-                    handed,
-                    script,
-                    session.req_header(),
-                    body,
-                )?;
+                let asked = upstream_request::for_php(&self.state, handed, script, request, body)?;
                 passage.trace = Some(asked.trace());
                 request
                     .extensions_mut()
@@ -181,12 +185,82 @@ impl ProxyHttp for Proxy {
     /// Read your writes: what the application changed before it answered is seen by whoever has its answer.
     async fn upstream_response_filter(
         &self,
-        _: &mut Session,
-        _: &mut ResponseHeader,
-        _: &mut Passage,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        passage: &mut Passage,
     ) -> Result<()> {
         self.state.cache.take_in_events().await;
+        let method = &session.req_header().method;
+        caching::forget_changed(self.state.pages, passage.handed()?, method, response).await;
         Ok(())
+    }
+
+    /// Only a request that fills a page has to do with Pingora's cache.
+    fn request_cache_filter(&self, session: &mut Session, passage: &mut Passage) -> Result<()> {
+        if passage.handed()?.fill.is_some() {
+            caching::enable(session, self.state.pages);
+        }
+        Ok(())
+    }
+
+    fn cache_key_callback(&self, _: &Session, passage: &mut Passage) -> Result<CacheKey> {
+        let fill = passage.handed()?.fill.as_ref();
+        fill.map(|fill| fill.cache_key())
+            .ok_or_else(|| Error::explain(ErrorType::InternalError, "a key for no page"))
+    }
+
+    /// A page that is fetched anew is the very one that is to be replaced.
+    async fn cache_hit_filter(
+        &self,
+        _: &mut Session,
+        _: &CacheMeta,
+        _: &mut HitHandler,
+        _: bool,
+        passage: &mut Passage,
+    ) -> Result<Option<ForcedFreshness>> {
+        let is_refresh = passage
+            .handed()?
+            .fill
+            .as_ref()
+            .is_some_and(|fill| fill.is_refresh);
+        Ok(is_refresh.then_some(ForcedFreshness::ForceExpired))
+    }
+
+    fn response_cache_filter(
+        &self,
+        _: &Session,
+        response: &ResponseHeader,
+        passage: &mut Passage,
+    ) -> Result<RespCacheable> {
+        let Some(fill) = passage.handed()?.fill.as_ref() else {
+            return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
+        };
+        let (judged, refusal) = caching::judged(self.state.pages, fill, response);
+        passage.refusal = refusal;
+        Ok(judged)
+    }
+
+    /// Preconditions are for pages in memory, which are answered before this.
+    fn cache_not_modified_filter(
+        &self,
+        _: &Session,
+        _: &ResponseHeader,
+        _: &mut Passage,
+    ) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn should_serve_stale(
+        &self,
+        _: &mut Session,
+        passage: &mut Passage,
+        error: Option<&Error>,
+    ) -> bool {
+        let fill = passage
+            .handed()
+            .ok()
+            .and_then(|handed| handed.fill.as_ref());
+        fill.is_some_and(|fill| caching::may_send_stale(fill, error))
     }
 
     async fn response_filter(
@@ -201,7 +275,7 @@ impl ProxyHttp for Proxy {
         if ends_by_close || self.state.lifecycle.draining() {
             session.set_keepalive(None);
         }
-        Ok(())
+        caching::tell(session, passage.handed()?, passage.refusal, response)
     }
 
     fn response_body_filter(
@@ -301,10 +375,22 @@ impl ProxyHttp for Proxy {
             (_, Some(error)) => status_of(error),
             (None, None) => 0,
         };
-        let kind = match &handed.inward {
+        let mut kind = match &handed.inward {
             Inward::Php(_) => Kind::Php,
             Inward::Origin => Kind::Origin,
         };
+        let mut cache = handed.bypass.map_or("-", |_| PageOutcome::Bypass.logged());
+        if let Some(fill) = &handed.fill {
+            if fill.is_refresh {
+                fill.pages
+                    .counters()
+                    .refresh(error.is_none() && status < 500);
+                return;
+            }
+            let (outcome, answered_by) = caching::outcome(session, kind);
+            fill.pages.counters().outcome(outcome);
+            (kind, cache) = (answered_by, outcome.logged());
+        }
         handed.site.requests().count(kind, status);
         let Some((log, head)) = &handed.log else {
             return;
@@ -324,8 +410,8 @@ impl ProxyHttp for Proxy {
             Outcome {
                 status,
                 body_bytes: session.body_bytes_sent() as u64,
-                cache: "-",
-                upstream: Some((name, micros)),
+                cache,
+                upstream: (kind != Kind::Page).then_some((name, micros)),
             },
         );
     }

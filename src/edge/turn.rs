@@ -15,8 +15,11 @@ use crate::edge::date::Persistence;
 use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
 use crate::edge::handed_stream::OnEnd;
 use crate::edge::log_entry::LogEntry;
+use crate::edge::pages::{self, PurgeAsked, Way};
 use crate::fastcgi::ClientAbort;
 use crate::metrics::Kind;
+use crate::page_cache::storage::Fill;
+use crate::page_cache::{Bypass, purge};
 use crate::request::client::{Client, identify};
 use crate::request::head::{
     Framing, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
@@ -33,6 +36,8 @@ pub enum Turn {
     Answer(Answered),
     /// A request for Pingora.
     Lend(Box<Lent>),
+    /// Pages are to be forgotten, then it is answered how many.
+    Purge(Box<(purge::Asked, Answered)>),
 }
 
 /// An answer that is made here, and what comes after it.
@@ -49,6 +54,8 @@ pub struct Answered {
     pub sendfile: Sendfile,
     /// The log line's first half, when a log is written.
     pub log: Option<LogEntry>,
+    /// A request that fetches the page anew which is sent.
+    pub refresh: Option<Box<Lent>>,
 }
 
 /// What becomes of the body of a request that was answered without it.
@@ -84,6 +91,8 @@ pub struct Asked<'a> {
     pub now: UnixTime,
     /// The other end of the connection.
     pub peer: SocketAddr,
+    /// The address it came in at.
+    pub local: &'a (dyn Fn() -> Option<SocketAddr> + Sync),
     /// Whether the connection ends with this request, whatever the client wants.
     pub is_last: bool,
 }
@@ -128,6 +137,14 @@ impl Asked<'_> {
             return seen.refuse(421);
         };
         seen.site = Some(site);
+        let host = host.unwrap_or_default();
+        if let Some(pages) = site.pages() {
+            match pages::purge_asked(pages, &head, &target, host, || seen.client(), self.local) {
+                None => {}
+                Some(PurgeAsked::Refused) => return seen.refuse(403),
+                Some(PurgeAsked::Allowed(asked)) => return seen.purge(asked),
+            }
+        }
         let request = Request {
             method: head.method,
             target: &target,
@@ -139,7 +156,6 @@ impl Asked<'_> {
             Decision::Answer(answer) => return seen.answer(Kind::Static, answer),
             Decision::Script(script) => {
                 let client = seen.client();
-                let host = host.unwrap_or_default();
                 match site.page(&request, &script, host, client.https).await {
                     Some(answer) => return seen.answer(Kind::Page, answer),
                     None => (Inward::Php(script), client),
@@ -151,42 +167,37 @@ impl Asked<'_> {
         if matches!(head.framing, Framing::Length(body) if body > most) {
             return seen.refuse(413);
         }
-        let lent_head = match inward {
-            Inward::Php(_) => head_for_php(&head, buffer.get(..length).unwrap_or_default()),
-            Inward::Origin => match head_for_origin(&head, &target) {
-                Some(lent_head) => lent_head,
-                None => return seen.refuse(414),
-            },
+        let asked = pages::Seen {
+            head: &head,
+            target: &target,
+            host,
+            client: &client,
+            now: self.now.seconds,
         };
-        Turn::Lend(Box::new(Lent {
-            head: length,
-            lent_head,
-            framing: head.framing,
-            on_end: match &site.settings().backend {
-                Backend::Php(php) if php.client_abort == ClientAbort::Close => OnEnd::Abort,
-                _ => OnEnd::Answer,
-            },
-            handed: Handed {
-                log: seen.log(client.address).map(|entry| {
-                    let head = buffer.get(..length).unwrap_or_default();
-                    (entry, Bytes::copy_from_slice(head))
-                }),
-                snapshot: snapshot.clone(),
-                site: site.clone(),
-                inward,
-                client,
-                peer: self.peer.ip(),
-                local: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-                target: Bytes::copy_from_slice(&target.origin_form()),
-                query: target.query.map(Bytes::copy_from_slice),
-                host: Bytes::copy_from_slice(host.unwrap_or_default()),
-                http10: head.version == Version::Http10,
-                expect_continue: head.expect_continue && head.version == Version::Http11,
-                close: seen.persistence() == Persistence::Close,
-                answered_here: Arc::default(),
-                cut: Arc::default(),
-            },
-        }))
+        let lending = Lending {
+            seen: &seen,
+            asked: &asked,
+            site,
+            host,
+        };
+        let (fill, bypass) = match asked.ask(snapshot.pages, site, &inward) {
+            Way::Page(answer, refresh) => {
+                let refresh = refresh.and_then(|fill| lending.lent(inward, Some(fill), None));
+                return match seen.answer(Kind::Page, answer) {
+                    Turn::Answer(answered) => Turn::Answer(Answered {
+                        refresh: refresh.map(Box::new),
+                        ..answered
+                    }),
+                    other => other,
+                };
+            }
+            Way::Fill(fill) => (Some(fill), None),
+            Way::Pass(bypass) => (None, bypass),
+        };
+        match lending.lent(inward, fill, bypass) {
+            Some(lent) => Turn::Lend(Box::new(lent)),
+            None => seen.refuse(414),
+        }
     }
 
     /// The answer to something that is no request, or cannot be taken for one; the last on its connection.
@@ -208,7 +219,83 @@ impl Asked<'_> {
             persistence: Persistence::Close,
             sendfile: Sendfile::Off,
             log,
+            refresh: None,
         }
+    }
+}
+
+/// What a request that is lent is made of.
+struct Lending<'a> {
+    seen: &'a Seen<'a>,
+    asked: &'a pages::Seen<'a>,
+    site: &'a Arc<StaticSite>,
+    host: &'a [u8],
+}
+
+impl Lending<'_> {
+    /// The request for whoever answers; none: its target is longer than Pingora takes.
+    fn lent(
+        &self,
+        inward: Inward,
+        fill: Option<Box<Fill>>,
+        bypass: Option<Bypass>,
+    ) -> Option<Lent> {
+        let (seen, site, target) = (self.seen, self.site, self.asked.target);
+        let (head, raw) = (
+            seen.head,
+            seen.buffer.get(..seen.length).unwrap_or_default(),
+        );
+        let own_ip_field = site.settings().client_ip_header.as_deref();
+        let lent_head = match (&fill, &inward) {
+            (Some(fill), _) => self.asked.head_for_page(fill, &inward, own_ip_field),
+            (None, Inward::Php(_)) => head_for_php(head, raw),
+            (None, Inward::Origin) => head_for_origin(head, target)?,
+        };
+        let is_refresh = fill.as_ref().is_some_and(|fill| fill.is_refresh);
+        let (origin_form, query, host) = match &fill {
+            Some(fill) => {
+                let target = &fill.key.target;
+                let query = memchr::memchr(b'?', target).and_then(|at| target.get(at + 1..));
+                (Bytes::copy_from_slice(target), query, &*fill.place.host)
+            }
+            None => (
+                Bytes::copy_from_slice(&target.origin_form()),
+                target.query,
+                self.host,
+            ),
+        };
+        let log = match is_refresh {
+            true => None,
+            false => seen.log(self.asked.client.address),
+        };
+        Some(Lent {
+            head: seen.length,
+            lent_head,
+            framing: head.framing,
+            on_end: match &site.settings().backend {
+                Backend::Php(php) if php.client_abort == ClientAbort::Close => OnEnd::Abort,
+                _ => OnEnd::Answer,
+            },
+            handed: Handed {
+                log: log.map(|entry| (entry, Bytes::copy_from_slice(raw))),
+                snapshot: seen.asked.snapshot.clone(),
+                site: site.clone(),
+                inward,
+                client: self.asked.client.clone(),
+                peer: seen.asked.peer.ip(),
+                local: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+                target: origin_form,
+                query: query.map(Bytes::copy_from_slice),
+                host: Bytes::copy_from_slice(host),
+                http10: head.version == Version::Http10 && !is_refresh,
+                expect_continue: head.expect_continue && head.version == Version::Http11,
+                close: seen.persistence() == Persistence::Close || is_refresh,
+                fill,
+                bypass,
+                answered_here: Arc::default(),
+                cut: Arc::default(),
+            },
+        })
     }
 }
 
@@ -263,7 +350,17 @@ impl Seen<'_> {
                 .site
                 .map_or(Sendfile::Off, |site| site.settings().sendfile),
             log: self.log_for_peer(),
+            refresh: None,
         })
+    }
+
+    /// Pages to be forgotten.
+    fn purge(&self, asked: purge::Asked) -> Turn {
+        // Only the answer is still to come.
+        match self.answer(Kind::Page, local_answer(204)) {
+            Turn::Answer(answered) => Turn::Purge(Box::new((asked, answered))),
+            other => other,
+        }
     }
 
     /// An error after which the connection is closed.
@@ -280,6 +377,7 @@ impl Seen<'_> {
             persistence: Persistence::Close,
             sendfile: Sendfile::Off,
             log: self.log_for_peer(),
+            refresh: None,
         })
     }
 

@@ -56,6 +56,10 @@ pub enum Accel {
     SendFile(Vec<u8>),
 }
 
+/// Among the extensions of a head: the content is a file's, sent in the responder's stead.
+#[derive(Clone, Copy, Debug)]
+pub struct FromFile;
+
 /// An answer from a file.
 pub struct LocalAnswer {
     /// Its head, complete.
@@ -154,7 +158,8 @@ impl Session {
             .into_iter()
             .filter(|(name, _)| KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept)))
             .collect();
-        let answer = accel.answer(file, kept).await?;
+        let mut answer = accel.answer(file, kept).await?;
+        answer.header.extensions_mut().insert(FromFile);
         self.source = Source::File(answer.content);
         Ok(answer.header)
     }

@@ -14,18 +14,24 @@
 //! | [`range`] | byte ranges | RFC 9110 §14 |
 //! | [`chunked`] | the framing of a chunked body | RFC 9112 §7.1 |
 //! | [`client`] | who the client is, behind proxies | |
+//! | [`cookies`] | which cookies make a page a visitor's own | |
+//! | [`user_agent`] | what WordPress takes for a phone | |
+//! | [`pattern`] | path patterns of the settings | |
 
 pub mod accept_encoding;
 pub mod authority;
 pub mod chunked;
 pub mod client;
+pub mod cookies;
 pub mod entity_tag;
 pub mod fields;
 pub mod head;
 pub mod http_date;
+pub mod pattern;
 pub mod preconditions;
 pub mod range;
 pub mod target;
 pub mod tree_path;
+pub mod user_agent;
 
 pub use tree_path::TreePath;

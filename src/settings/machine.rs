@@ -46,6 +46,20 @@ impl Checks {
         }
     }
 
+    /// `path` is a file that can be read.
+    pub fn file(self, path: &Path) -> Result<(), Wrong> {
+        if self == Self::TextOnly {
+            return Ok(());
+        }
+        File::open(path).map(drop).map_err(|error| {
+            let message = format!(
+                "{} cannot be read: {error}",
+                quoted(&path.to_string_lossy())
+            );
+            Wrong::new(message, "expected a file that this user may read")
+        })
+    }
+
     /// `path` is a directory in which this process may create files.
     pub fn writable_directory(self, path: &Path) -> Result<(), Wrong> {
         self.directory(path)?;

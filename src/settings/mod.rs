@@ -15,6 +15,7 @@ pub mod mistake;
 pub mod nearest;
 pub mod open_file_cache;
 pub mod origin;
+pub mod page_cache;
 pub mod php;
 pub mod positions;
 pub mod report;
@@ -34,7 +35,8 @@ use ipnet::IpNet;
 
 use crate::edge::Limits;
 use crate::fastcgi::{self, SpoolSettings};
-use crate::site::settings::{Backend, Preset, SiteSettings};
+use crate::page_cache::StoreKind;
+use crate::site::settings::{Backend, PageCache, Preset, SiteSettings};
 
 pub use listen::Listen;
 pub use machine::Checks;
@@ -66,6 +68,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// Where request bodies wait until they are whole.
     pub spool: SpoolSettings,
+    /// The bounds of the page cache.
+    pub page_store: crate::page_cache::StoreSettings,
     /// The admin socket. Default: none.
     pub admin: Option<PathBuf>,
 }
@@ -96,6 +100,7 @@ impl Settings {
             limits: Limits::default(),
             trusted_proxies: trusted_proxies::defaults(),
             spool: spool::defaults(Checks::Machine),
+            page_store: page_cache::store_defaults(),
             admin: None,
         }
     }
@@ -168,9 +173,11 @@ fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Settings {
         limits: limits::read(top, report),
         trusted_proxies: trusted_proxies::read(top, report),
         spool: spool::read(top, report, checks),
+        page_store: page_cache::store(top, report),
         admin: admin::read(top, report),
     };
     bodies_fit_the_spool(&settings, report);
+    pages_on_disk_have_a_place(&settings, report, checks);
     settings
 }
 
@@ -199,6 +206,16 @@ fn bodies_fit_the_spool(settings: &Settings, report: &Report) {
     }
 }
 
+/// The store's folder matters only where a site keeps pages on disk.
+fn pages_on_disk_have_a_place(settings: &Settings, report: &Report, checks: Checks) {
+    let on_disk = |site: &SiteSettings| matches!(&site.page_cache, PageCache::Own(rules) if rules.store == StoreKind::Disk);
+    if let Some(index) = settings.sites.iter().position(on_disk)
+        && let Err(wrong) = page_cache::check_dir(&settings.page_store.dir, checks)
+    {
+        report.value(&format!("sites[{index}].page_cache"), wrong);
+    }
+}
+
 const KEYS: Keys = Keys {
     known: &[
         "listen",
@@ -211,9 +228,10 @@ const KEYS: Keys = Keys {
         "limits",
         "trusted_proxies",
         "spool",
+        "page_store",
         "admin",
     ],
-    later: &["rate_limits", "watch_config", "page_cache"],
+    later: &["rate_limits", "watch_config"],
 };
 
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);

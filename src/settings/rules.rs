@@ -2,7 +2,7 @@
 
 use serde_yaml::Value;
 
-use crate::site::pattern::Pattern;
+use crate::request::pattern::Pattern;
 use crate::site::settings::{CacheControlRule, HeaderRule};
 
 use super::mistake::{Wrong, quoted};

@@ -6,7 +6,7 @@ use serde_yaml::Value;
 
 use crate::descriptor_cache::{LinkPolicy, LinkTargets, Symlinks};
 use crate::site::settings::{
-    Backend, EtagMode, Htaccess, MissingAssets, MissingPhp, Multisite, PageCache, Preset, Sendfile,
+    Backend, EtagMode, Htaccess, MissingAssets, MissingPhp, Multisite, Preset, Sendfile,
     SiteSettings,
 };
 
@@ -16,7 +16,7 @@ use super::machine::Checks;
 use super::mistake::{Wrong, quoted};
 use super::report::Report;
 use super::section::{Keys, Node, Section, list_items};
-use super::{origin, php, rules, scalar};
+use super::{origin, page_cache, php, rules, scalar};
 
 /// All sites; there must be one.
 pub fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Vec<SiteSettings> {
@@ -93,7 +93,7 @@ fn read_one(
         multisite: site.choice("multisite", default.multisite, MULTISITE),
         cache_control: rules::cache_control(&site, report),
         headers: rules::headers(&site, report),
-        page_cache: page_cache(&site, preset, report),
+        page_cache: page_cache::read(&site, preset, report, checks),
         sendfile: site.choice("sendfile", default.sendfile, SENDFILE),
         max_body: site.read("max_body", |value| scalar::size(value, MAX_BODY)),
         client_ip_header: site.read("client_ip_header", |value| {
@@ -221,18 +221,6 @@ const MULTISITE: &[(&str, Multisite)] = &[
     ("subdomain", Multisite::Subdomain),
 ];
 
-/// Whether cache plugins' pages are sent; only WordPress has such.
-fn page_cache(site: &Section<'_, '_>, preset: Preset, report: &Report) -> PageCache {
-    let chosen = site.choice("page_cache", PageCache::Off, PAGE_CACHE);
-    if chosen == PageCache::Auto && preset != Preset::Wordpress {
-        let message = "only the preset wordpress has pages of cache plugins";
-        let expected = "expected page_cache: off, or preset: wordpress";
-        report.value(&site.path("page_cache"), Wrong::new(message, expected));
-    }
-    chosen
-}
-
-const PAGE_CACHE: &[(&str, PageCache)] = &[("off", PageCache::Off), ("auto", PageCache::Auto)];
 const SENDFILE: &[(&str, Sendfile)] = &[
     ("auto", Sendfile::Auto),
     ("on", Sendfile::On),

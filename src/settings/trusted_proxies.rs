@@ -38,7 +38,10 @@ pub fn defaults() -> Vec<IpNet> {
 }
 
 /// A network, a single address, or `private` for all networks that are not of the Internet.
-fn network(text: &str) -> Result<Vec<IpNet>, Wrong> {
+///
+/// # Errors
+/// What to write instead.
+pub fn network(text: &str) -> Result<Vec<IpNet>, Wrong> {
     if text == "private" {
         return Ok(TrustedProxies::private_networks());
     }

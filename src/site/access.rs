@@ -3,7 +3,7 @@
 //! Judged per request on the decoded path, never stored with a file. A refused path is refused whether or not it
 //! exists, so the answer tells nothing about the tree.
 
-use crate::site::pattern::{Pattern, PatternError};
+use crate::request::pattern::{Pattern, PatternError};
 use crate::site::settings::{Multisite, Preset, SiteSettings};
 use crate::site::wordpress::{self, Layout};
 

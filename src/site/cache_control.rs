@@ -2,8 +2,8 @@
 //!
 //! Nothing is called `immutable` unless the settings say so: WordPress rewrites files under the same version.
 
+use crate::request::pattern::{Pattern, PatternError};
 use crate::site::media_type::Kind;
-use crate::site::pattern::{Pattern, PatternError};
 use crate::site::settings::{CacheControlRule, Preset};
 
 /// The Cache-Control rules of one site.

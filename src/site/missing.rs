@@ -3,7 +3,7 @@
 //! A start of WordPress costs some 50 ms of a CPU. A missing style sheet or image of its folders is not worth one; a
 //! permalink is.
 
-use crate::site::pattern::{Pattern, PatternError};
+use crate::request::pattern::{Pattern, PatternError};
 use crate::site::response;
 use crate::site::settings::{MissingAssets, MissingPhp, Multisite, Preset, SiteSettings};
 use crate::site::wordpress::{self, Layout};

@@ -9,7 +9,6 @@
 //! | [`static_site`] | the whole decision, top to bottom |
 //! | [`decision`] | what goes in and what comes out |
 //! | [`access`] | is the path refused to everybody, may PHP run there? |
-//! | [`pattern`] | does a pattern of the settings mean this path? |
 //! | [`php_source`] | is a name PHP source? |
 //! | [`wordpress`] | what is known of every WordPress tree? |
 //! | [`route`] | what is the path: file, script, folder, page, nothing? |
@@ -34,7 +33,6 @@ pub mod htaccess;
 pub mod media_type;
 pub mod missing;
 pub mod partial;
-pub mod pattern;
 pub mod php_source;
 pub mod plugin_pages;
 pub mod representation;
@@ -52,6 +50,6 @@ mod fixture;
 pub use accel::AccelTarget;
 pub use decision::{Decision, Request, Script};
 pub use hosts::Sites;
-pub use response::{Answer, Body, FileSpan, Part, local_answer};
+pub use response::{Answer, Body, Cached, FileSpan, Part, local_answer};
 pub use settings::{Backend, Preset, Sendfile, SiteError, SiteSettings};
 pub use static_site::StaticSite;

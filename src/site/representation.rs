@@ -14,10 +14,10 @@ use crate::clock::UnixTime;
 use crate::descriptor_cache::{FileEntry, HeadPair, HeadRulesId, PreparedHeads};
 use crate::request::accept_encoding::Coding;
 use crate::request::fields::is_token_byte;
+use crate::request::pattern::Pattern;
 use crate::request::tree_path::TreePath;
 use crate::site::cache_control::{CacheControl, Version};
 use crate::site::media_type::MediaType;
-use crate::site::pattern::Pattern;
 use crate::site::settings::{
     CacheControlRule, EtagMode, HeaderRule, Preset, SiteError, SiteSettings,
 };

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 
 use crate::descriptor_cache::{OpenFile, Outcome};
+use crate::page_cache::PageOutcome;
 
 /// An answer, ready to be written.
 #[derive(Debug, Clone)]
@@ -17,8 +18,28 @@ pub struct Answer {
     pub head: Bytes,
     /// The content; empty in answers to HEAD, whatever the head says of its length.
     pub body: Body,
-    /// What the descriptor cache had to do.
-    pub outcome: Option<Outcome>,
+    /// What a cache had to do.
+    pub outcome: Option<Cached>,
+}
+
+/// What a cache had to do for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cached {
+    /// The descriptor cache.
+    File(Outcome),
+    /// The page cache.
+    Page(PageOutcome),
+}
+
+impl Cached {
+    /// The word for the access log.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Cached::File(outcome) => outcome.as_str(),
+            Cached::Page(outcome) => outcome.logged(),
+        }
+    }
 }
 
 impl Answer {
@@ -31,10 +52,13 @@ impl Answer {
         }
     }
 
-    /// The same answer with what the cache had to do for it.
+    /// The same answer with what the descriptor cache had to do for it.
     #[must_use]
     pub fn after(self, outcome: Option<Outcome>) -> Answer {
-        Answer { outcome, ..self }
+        Answer {
+            outcome: outcome.map(Cached::File),
+            ..self
+        }
     }
 }
 

@@ -10,11 +10,11 @@ use crate::descriptor_cache::{
     DescriptorCache, FileFound, Found, LookupError, Outcome, RootGeneration, Want,
 };
 use crate::request::head::Method;
+use crate::request::pattern::PatternError;
 use crate::request::target::Target;
 use crate::request::tree_path::TreePath;
 use crate::site::access::Access;
 use crate::site::missing::{Instead, MissingRules};
-use crate::site::pattern::PatternError;
 use crate::site::settings::{Backend, Multisite, Preset, SiteSettings};
 use crate::site::{php_source, wordpress};
 

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use crate::descriptor_cache::{LinkPolicy, LinkTargets, RootError, Symlinks};
-use crate::site::pattern::PatternError;
+use crate::request::pattern::PatternError;
 
 /// Everything one site is told. The field's comment is its documentation.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,7 @@ pub struct SiteSettings {
     pub cache_control: Vec<CacheControlRule>,
     /// Further fields by pattern; every match counts.
     pub headers: Vec<HeaderRule>,
-    /// Whether pages that cache plugins have written are sent without PHP. Default: off.
+    /// Where pages come from that are not made for one visitor alone. Default: off.
     pub page_cache: PageCache,
     /// Which files leave by sendfile. Default: `auto`.
     pub sendfile: Sendfile,
@@ -172,12 +172,14 @@ pub enum Multisite {
 }
 
 /// Where pages come from that are not made for one visitor alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PageCache {
-    /// PHP makes each of them.
+    /// The application makes each of them.
     Off,
     /// A cache plugin's file, where there is one.
     Auto,
+    /// The page cache.
+    Own(Box<crate::page_cache::Rules>),
 }
 
 /// Which files the kernel sends by itself, over connections that nothing encrypts; bytes held in memory never are files.
@@ -194,7 +196,7 @@ pub enum Sendfile {
 /// One line of `cache_control`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CacheControlRule {
-    /// Which paths; see [`Pattern`](crate::site::pattern::Pattern).
+    /// Which paths; see [`Pattern`](crate::request::pattern::Pattern).
     pub pattern: String,
     /// The field value; empty: no Cache-Control.
     pub value: String,
@@ -203,7 +205,7 @@ pub struct CacheControlRule {
 /// One line of `headers`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HeaderRule {
-    /// Which paths; see [`Pattern`](crate::site::pattern::Pattern).
+    /// Which paths; see [`Pattern`](crate::request::pattern::Pattern).
     pub pattern: String,
     /// Names and values; a field of the same name made here is replaced.
     pub set: Vec<(String, String)>,

@@ -9,15 +9,16 @@ use crate::descriptor_cache::{
     Source, Want,
 };
 use crate::metrics::Requests;
+use crate::page_cache::SitePages;
 use crate::request::fields::Fields;
 use crate::request::head::Method;
+use crate::request::pattern::Pattern;
 use crate::request::tree_path::TreePath;
 use crate::site::accel::{self, AccelTarget};
 use crate::site::cache_control::Version;
 use crate::site::conditional::Selected;
 use crate::site::decision::{Decision, Request, Script};
 use crate::site::directory_rules::DirectoryRules;
-use crate::site::pattern::Pattern;
 use crate::site::plugin_pages::{PluginPage, PluginPages};
 use crate::site::representation::HeadRules;
 use crate::site::response::{self, Answer, local_answer};
@@ -37,6 +38,8 @@ pub struct StaticSite {
     directory_rules: Option<DirectoryRules>,
     /// None: `page_cache: off`.
     plugin_pages: Option<PluginPages>,
+    /// None: the site keeps no pages of its own.
+    pages: Option<Arc<SitePages>>,
     warm: Vec<Pattern>,
     requests: Arc<Requests>,
 }
@@ -60,6 +63,7 @@ impl StaticSite {
             plugin_pages: (settings.page_cache == PageCache::Auto
                 && settings.multisite == Multisite::Off)
                 .then(|| PluginPages::new(cache.clone(), &settings.content_dir)),
+            pages: None,
             warm: settings
                 .warm
                 .iter()
@@ -75,6 +79,18 @@ impl StaticSite {
     #[must_use]
     pub fn counting(self, requests: Arc<Requests>) -> StaticSite {
         StaticSite { requests, ..self }
+    }
+
+    /// The same site with this page cache.
+    #[must_use]
+    pub fn with_pages(self, pages: Option<Arc<SitePages>>) -> StaticSite {
+        StaticSite { pages, ..self }
+    }
+
+    /// The site's page cache.
+    #[must_use]
+    pub fn pages(&self) -> Option<&Arc<SitePages>> {
+        self.pages.as_ref()
     }
 
     /// The site's requests.

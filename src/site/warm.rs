@@ -9,8 +9,8 @@ use futures::stream::{self, StreamExt};
 
 use crate::descriptor_cache::{Child, RootGeneration, Want};
 use crate::request::TreePath;
+use crate::request::pattern::Pattern;
 use crate::site::StaticSite;
-use crate::site::pattern::Pattern;
 use crate::site::php_source;
 
 /// What came of it.

@@ -57,6 +57,8 @@ mod methods;
 mod multisite;
 /// An HTTP origin in the place of PHP.
 mod origin;
+/// The page cache: who gets a kept page, how long, and what is forgotten.
+mod page_cache;
 /// Pages that cache plugins have written.
 mod plugin_pages;
 /// Conditional requests (RFC 9110 §13).

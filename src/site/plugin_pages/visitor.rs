@@ -1,7 +1,9 @@
 //! Who asks for a page: somebody whose page is everybody's, and by which kind of device.
 
+use crate::request::cookies;
 use crate::request::fields::{Fields, members, weighed};
 use crate::request::head::Method;
+use crate::request::user_agent;
 use crate::site::decision::Request;
 
 /// A visitor that nothing in the request tells from others.
@@ -42,17 +44,19 @@ impl Visitor {
         let personal = fields.first("authorization").is_some()
             || fields.first("x-wap-profile").is_some()
             || fields.first("profile").is_some()
-            || fields.lines("cookie").any(has_personal_cookie);
+            || fields
+                .lines("cookie")
+                .flat_map(cookies::names)
+                .any(|name| cookies::is_personal(&name));
         (reads && names_page && !personal && wants_html(fields)).then(|| {
             let agent = fields.first("user-agent").unwrap_or_default();
-            let user_agent = agent.to_ascii_lowercase();
+            let lower = agent.to_ascii_lowercase();
             Visitor {
-                device: Device::of(&user_agent),
+                device: Device::of(&lower),
                 has_cookies: fields.first("cookie").is_some(),
-                user_agent,
-                has_mobile_words: MOBILE_WORDS
-                    .iter()
-                    .any(|word| memchr::memmem::find(agent, word.as_bytes()).is_some()),
+                user_agent: lower,
+                // Cache Enabler looks for the same words as WordPress.
+                has_mobile_words: user_agent::has_mobile_words(agent),
             }
         })
     }
@@ -118,42 +122,6 @@ fn wants_html<F: Fields + ?Sized>(fields: &F) -> bool {
     html.unwrap_or(true)
 }
 
-/// Whether a line of cookies has one that makes pages a visitor's own. `wordpress_test_cookie`, which the login page leaves with
-/// everybody who looks at it, does not.
-fn has_personal_cookie(line: &[u8]) -> bool {
-    line.split(|&byte| byte == b';')
-        .map(<[u8]>::trim_ascii)
-        .any(|cookie| {
-            let end = memchr::memchr(b'=', cookie).unwrap_or(cookie.len());
-            let mut name = cookie.get(..end).unwrap_or_default().to_ascii_lowercase();
-            // As PHP reads names.
-            for byte in &mut name {
-                if matches!(byte, b'.' | b' ' | b'[') {
-                    *byte = b'_';
-                }
-            }
-            PERSONAL.iter().any(|start| name.starts_with(start)) && name != b"wordpress_test_cookie"
-        })
-}
-
-/// Beginnings of cookie names, in lower case: WordPress' login, passwords of posts, comments, carts, and what the plugins and
-/// switches of theirs look at.
-const PERSONAL: [&[u8]; 14] = [
-    b"wordpress_",
-    b"wordpressuser_",
-    b"wordpresspass_",
-    b"wp-postpass_",
-    b"wp-settings-",
-    b"comment_author_",
-    b"woocommerce_items_in_cart",
-    b"woocommerce_cart_hash",
-    b"wp_woocommerce_session_",
-    b"woocommerce_geo_hash",
-    b"edd_items_in_cart",
-    b"w3tc_",
-    b"wptouch",
-    b"akm_mobile",
-];
 /// Segments of paths that name no page.
 const MACHINES: [&[u8]; 5] = [b"feed", b"wp-json", b"embed", b"wc-api", b"trackback"];
 /// Systems that desktop browsers name.
@@ -191,17 +159,6 @@ const HANDHELD: [&str; 30] = [
     "up.browser",
     "touch",
 ];
-/// What Cache Enabler looks for.
-const MOBILE_WORDS: [&str; 7] = [
-    "Mobile",
-    "Android",
-    "Silk/",
-    "Kindle",
-    "BlackBerry",
-    "Opera Mini",
-    "Opera Mobi",
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,30 +193,6 @@ mod tests {
         ] {
             let lower = agent.to_ascii_lowercase();
             assert_eq!(Device::of(lower.as_bytes()), device, "{agent}");
-        }
-    }
-
-    #[test]
-    fn cookies_that_make_a_page_ones_own() {
-        for line in [
-            "wordpress_logged_in_0123=a",
-            "a=b; wordpress_sec_0123=c",
-            "WP-postpass_0=x",
-            "comment_author_email_0=x",
-            "x=1;woocommerce_items_in_cart=1",
-            "wp_woocommerce_session_0=1",
-            "wordpress_0123456789abcdef=x",
-            "wordpress.logged_in_x=1",
-        ] {
-            assert!(has_personal_cookie(line.as_bytes()), "{line}");
-        }
-        for line in [
-            "wordpress_test_cookie=WP%20Cookie%20check",
-            "_ga=GA1.1; _fbp=fb.1",
-            "a=wordpress_logged_in_0",
-            "",
-        ] {
-            assert!(!has_personal_cookie(line.as_bytes()), "{line}");
         }
     }
 

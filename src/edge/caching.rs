@@ -1,0 +1,201 @@
+//! Pingora's cache between a request that fills a page and the application: what is kept, what is told, what is forgotten.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use http::header::{CACHE_CONTROL, CONTENT_LOCATION, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
+use pingora_cache::lock::{CacheKeyLockImpl, CacheLock};
+use pingora_cache::{CacheOptionOverrides, CachePhase, NoCacheReason, RespCacheable};
+use pingora_core::{Error, ErrorSource, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+
+use crate::edge::handed::Handed;
+use crate::fastcgi::session::FromFile;
+use crate::metrics::Kind;
+use crate::page_cache::key::{plain_path, push_host};
+use crate::page_cache::page::{OWN_CACHE_CONTROL, is_own_tag, vary};
+use crate::page_cache::purge::What;
+use crate::page_cache::storable::{Refusal, judge};
+use crate::page_cache::storage::Fill;
+use crate::page_cache::{PageOutcome, PageStore, Purge};
+use crate::request::head::Method;
+use crate::request::target::Target;
+
+/// Has Pingora's cache take part.
+pub fn enable(session: &mut Session, store: &'static PageStore) {
+    static LOCK: LazyLock<Box<CacheKeyLockImpl>> =
+        LazyLock::new(|| CacheLock::new_boxed(LONGEST_FILL));
+    let mut overrides = CacheOptionOverrides::default();
+    overrides.wait_timeout = Some(LONGEST_WAIT);
+    session
+        .cache
+        .enable(store, None, None, Some(&**LOCK), Some(overrides));
+}
+
+/// What is kept of an answer.
+pub fn judged(
+    store: &PageStore,
+    fill: &Fill,
+    header: &ResponseHeader,
+) -> (RespCacheable, Option<Refusal>) {
+    let judged = match header.extensions.get::<FromFile>() {
+        // Files have a cache of their own.
+        Some(FromFile) => Err(Refusal::Content),
+        None => judge(fill.pages.rules(), header),
+    };
+    match judged {
+        Ok(meta) => (RespCacheable::Cacheable(meta), None),
+        Err(why) => {
+            fill.pages.counters().refusal(why);
+            if why.is_lasting() {
+                store.refuse(&fill.key.text, fill.now);
+            }
+            (
+                RespCacheable::Uncacheable(NoCacheReason::OriginNotCache),
+                Some(why),
+            )
+        }
+    }
+}
+
+/// Entity-tags of ours mean nothing to the application.
+pub fn forget_own_tag(request: &mut RequestHeader) {
+    let is_own = |value: &http::HeaderValue| is_own_tag(value.as_bytes());
+    if request.headers.get(IF_NONE_MATCH).is_some_and(is_own) {
+        request.remove_header(&IF_NONE_MATCH);
+    }
+}
+
+/// Whether an old page may be sent: when the application fails, not when somebody else does.
+pub fn may_send_stale(fill: &Fill, error: Option<&Error>) -> bool {
+    let failed = error.is_some_and(|error| {
+        let by_status = matches!(error.etype(), ErrorType::HTTPStatus(500..=599));
+        by_status || error.esource() != &ErrorSource::Downstream
+    });
+    failed && !fill.is_refresh
+}
+
+/// What the client and caches before us are told beside the application's fields.
+///
+/// # Errors
+/// None, as all of it are fields.
+pub fn tell(
+    session: &Session,
+    handed: &Handed,
+    refusal: Option<Refusal>,
+    response: &mut ResponseHeader,
+) -> Result<()> {
+    if handed.site.pages().is_none() {
+        return Ok(());
+    }
+    if let Some(why) = handed.bypass {
+        return response.insert_header(
+            "Cache-Status",
+            format!("Nostat; fwd=bypass; detail={}", why.as_str()),
+        );
+    }
+    if handed.fill.is_none() {
+        return Ok(());
+    }
+    let status = match (refusal, session.cache.phase()) {
+        (Some(why), _) => format!("Nostat; fwd=miss; detail={}", why.as_str()),
+        (None, CachePhase::Hit | CachePhase::Stale | CachePhase::StaleUpdating) => {
+            "Nostat; hit".to_owned()
+        }
+        (None, CachePhase::Revalidated) => "Nostat; hit; fwd=stale".to_owned(),
+        (None, CachePhase::Expired) => "Nostat; fwd=stale; stored".to_owned(),
+        (None, _) if session.cache.enabled() => "Nostat; fwd=miss; stored".to_owned(),
+        (None, _) => "Nostat; fwd=miss".to_owned(),
+    };
+    if session.cache.enabled() {
+        response.insert_header(VARY, vary(response))?;
+        if !response.headers.contains_key(CACHE_CONTROL) && !response.headers.contains_key(EXPIRES)
+        {
+            response.insert_header(CACHE_CONTROL, OWN_CACHE_CONTROL)?;
+        }
+    }
+    response.remove_header("x-accel-expires");
+    response.insert_header("Cache-Status", status)
+}
+
+/// What the page cache did for a request that went through Pingora, and who is counted to have answered it.
+pub fn outcome(session: &Session, answered_by: Kind) -> (PageOutcome, Kind) {
+    match session.cache.phase() {
+        CachePhase::Hit if session.cache.lock_duration().is_some() => {
+            (PageOutcome::Waited, Kind::Page)
+        }
+        CachePhase::Hit => (PageOutcome::Hit, Kind::Page),
+        CachePhase::Stale | CachePhase::StaleUpdating => (PageOutcome::StaleIfError, Kind::Page),
+        CachePhase::Revalidated | CachePhase::RevalidatedNoCache(_) => {
+            (PageOutcome::Revalidated, answered_by)
+        }
+        _ => (PageOutcome::Miss, answered_by),
+    }
+}
+
+/// Forgets what an unsafe request has changed (RFC 9111 §4.4): where its answer leads is fetched anew before it is sent again,
+/// its own page is sent at most once more, as a cart that is posted to a page changes that page for its owner alone.
+pub async fn forget_changed(
+    store: &PageStore,
+    handed: &Handed,
+    method: &http::Method,
+    response: &ResponseHeader,
+) {
+    let Some(pages) = handed.site.pages() else {
+        return;
+    };
+    let succeeded = response.status.is_success() || response.status.is_redirection();
+    if !succeeded || method.is_safe() || method == http::Method::TRACE {
+        return;
+    }
+    let mut host = Vec::new();
+    push_host(&mut host, &handed.host, handed.client.https);
+    let purge = |path: &[u8]| Purge {
+        site: Some(pages.name().clone()),
+        host: Some(host.clone().into()),
+        what: What::Path(plain_path(path).into()),
+    };
+    let page_of = |target: &[u8]| {
+        let target = Target::parse(&Method::Get, target).ok()?;
+        let of_host = match target.authority {
+            Some(authority) => {
+                let mut other = Vec::new();
+                push_host(&mut other, authority, target.scheme == Some(b"https"));
+                other == host
+            }
+            None => true,
+        };
+        let is_page = !target.path.ends_with(b".php")
+            && memchr::memmem::find(&target.path, b"/wp-admin").is_none();
+        (of_host && is_page).then(|| purge(&target.path))
+    };
+    for name in [LOCATION, CONTENT_LOCATION] {
+        let named = response.headers.get(name).map(|value| value.as_bytes());
+        let named = named.map(|target| {
+            target
+                .split(|&byte| byte == b'#')
+                .next()
+                .unwrap_or_default()
+        });
+        if let Some(purge) = named.and_then(page_of) {
+            store.purge(purge).await;
+        }
+    }
+    if let Some(purge) = page_of(&handed.target) {
+        match response.status.is_redirection() || is_wordpress(handed) {
+            true => store.expire(&purge),
+            false => {
+                store.purge(purge).await;
+            }
+        }
+    }
+}
+
+fn is_wordpress(handed: &Handed) -> bool {
+    handed.site.settings().preset == crate::site::Preset::Wordpress
+}
+
+/// The longest time that others wait for one who fills a page.
+const LONGEST_FILL: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);

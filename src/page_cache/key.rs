@@ -1,0 +1,160 @@
+//! The name of a page: all that it may depend on, in one text.
+
+/// What a page is known by. Two requests of one key get the same page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// The name itself.
+    pub text: Box<[u8]>,
+    /// The path and query that the application is asked for.
+    pub target: Box<[u8]>,
+    /// Whether it is the page for phones.
+    pub is_mobile: bool,
+}
+
+/// What goes into a [`Key`].
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'a> {
+    /// The site's name.
+    pub site: &'a str,
+    /// Whether the client came by https.
+    pub https: bool,
+    /// The port that the application is told, where a proxy names one.
+    pub port: Option<u16>,
+    /// Whether WordPress would take the client for a phone.
+    pub is_mobile: bool,
+    /// The host asked for.
+    pub host: &'a [u8],
+    /// Path and query, as the application is asked for them.
+    pub target: &'a [u8],
+}
+
+impl Parts<'_> {
+    /// The key, with the values of the fields that pages depend on.
+    pub fn key<'v>(&self, vary: impl Iterator<Item = Option<&'v [u8]>>) -> Key {
+        let mut text =
+            Vec::with_capacity(64 + self.site.len() + self.host.len() + self.target.len());
+        text.extend_from_slice(self.site.as_bytes());
+        text.extend_from_slice(match (self.https, self.is_mobile) {
+            (false, false) => b"\0h\0",
+            (true, false) => b"\0s\0",
+            (false, true) => b"\0hm\0",
+            (true, true) => b"\0sm\0",
+        });
+        if let Some(port) = self.port {
+            text.extend_from_slice(&port.to_be_bytes());
+        }
+        text.push(0);
+        push_host(&mut text, self.host, self.https);
+        text.push(0);
+        text.extend_from_slice(self.target);
+        for value in vary {
+            text.push(0);
+            // Absent is another value than empty.
+            if let Some(value) = value {
+                text.push(b'=');
+                text.extend_from_slice(value);
+            }
+        }
+        Key {
+            text: text.into(),
+            target: self.target.into(),
+            is_mobile: self.is_mobile,
+        }
+    }
+}
+
+/// A host as pages know it: in lower case, without the port that its scheme has anyway.
+pub fn push_host(into: &mut Vec<u8>, host: &[u8], https: bool) {
+    let usual: &[u8] = if https { b":443" } else { b":80" };
+    let host = host.strip_suffix(usual).unwrap_or(host);
+    into.extend(host.iter().map(u8::to_ascii_lowercase));
+}
+
+/// A path as purges know it: decoded, without its last slash and with runs of slashes as one, so that however a page is spelt
+/// in links or in a purge it is found.
+#[must_use]
+pub fn plain_path(decoded: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(decoded.len());
+    for segment in decoded
+        .split(|&byte| byte == b'/')
+        .filter(|part| !part.is_empty())
+    {
+        plain.push(b'/');
+        plain.extend_from_slice(segment);
+    }
+    if plain.is_empty() {
+        plain.push(b'/');
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTS: Parts<'_> = Parts {
+        site: "a",
+        https: false,
+        port: None,
+        is_mobile: false,
+        host: b"example.com",
+        target: b"/x/",
+    };
+
+    #[test]
+    fn whatever_a_page_depends_on_makes_another_key() {
+        let key = |parts: Parts<'_>| parts.key([].into_iter()).text;
+        let plain = key(PARTS);
+        for other in [
+            Parts { site: "b", ..PARTS },
+            Parts {
+                https: true,
+                ..PARTS
+            },
+            Parts {
+                port: Some(8080),
+                ..PARTS
+            },
+            Parts {
+                is_mobile: true,
+                ..PARTS
+            },
+            Parts {
+                host: b"example.org",
+                ..PARTS
+            },
+            Parts {
+                host: b"example.com:81",
+                ..PARTS
+            },
+            Parts {
+                target: b"/x",
+                ..PARTS
+            },
+        ] {
+            assert_ne!(key(other), plain, "{other:?}");
+        }
+        assert_eq!(
+            key(Parts {
+                host: b"EXAMPLE.com:80",
+                ..PARTS
+            }),
+            plain
+        );
+        let values = |values: &[Option<&[u8]>]| PARTS.key(values.iter().copied()).text;
+        assert_ne!(values(&[None]), values(&[Some(b"")]));
+        assert_ne!(values(&[Some(b"a"), None]), values(&[None, Some(b"a")]));
+    }
+
+    #[test]
+    fn plain_paths() {
+        for (path, plain) in [
+            (&b"/"[..], &b"/"[..]),
+            (b"", b"/"),
+            (b"/a/", b"/a"),
+            (b"//a///b", b"/a/b"),
+        ] {
+            assert_eq!(plain_path(path), plain);
+        }
+    }
+}

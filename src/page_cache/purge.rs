@@ -1,0 +1,207 @@
+//! What is to be forgotten, who may say so, and how plugins say it.
+//!
+//! Facts about the plugins' requests: Proxy Cache Purge, W3 Total Cache and WP Rocket's Varnish add-on send `PURGE` with the
+//! page's path, or with a path ending in `.*` for all below; Nginx Helper sends `GET /purge/…` for a page and
+//! `PURGE /purgeall` for everything.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::page_cache::key::{plain_path, push_host};
+use crate::page_cache::page::Place;
+use crate::page_cache::site_pages::SitePages;
+use crate::page_cache::storable::{TAG_FIELDS, words};
+use crate::request::fields::Fields;
+use crate::request::head::Method;
+use crate::request::target::Target;
+
+/// What is to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purge {
+    /// Of this site only.
+    pub site: Option<Arc<str>>,
+    /// Of this host only.
+    pub host: Option<Box<[u8]>>,
+    /// Which pages.
+    pub what: What,
+}
+
+/// Which pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// All of them.
+    All,
+    /// Those of this path, whatever their query, scheme and device; plain.
+    Path(Box<[u8]>),
+    /// Those whose plain path begins so.
+    Prefix(Box<[u8]>),
+    /// Those with any of these words.
+    Tags(Vec<Box<[u8]>>),
+}
+
+impl Purge {
+    /// Whether a page is meant.
+    #[must_use]
+    pub fn means(&self, place: &Place) -> bool {
+        let of_site = self.site.as_ref().is_none_or(|site| *site == place.site);
+        let of_host = self.host.as_ref().is_none_or(|host| *host == place.host);
+        of_site
+            && of_host
+            && match &self.what {
+                What::All => true,
+                What::Path(path) => *path == place.path,
+                What::Prefix(start) => place.path.starts_with(start),
+                What::Tags(tags) => tags.iter().any(|tag| place.tags.contains(tag)),
+            }
+    }
+}
+
+/// A request to purge.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What.
+    pub purge: Purge,
+    /// Whether who asks expects 404 where nothing was kept.
+    pub tells_missing: bool,
+}
+
+/// Reads a request to purge; none: it is no such request.
+pub fn read<F: Fields + ?Sized>(
+    pages: &SitePages,
+    method: &Method<'_>,
+    target: &Target<'_>,
+    fields: &F,
+    host: &[u8],
+) -> Option<Asked> {
+    let below = target
+        .path
+        .strip_prefix(b"/purge/")
+        .filter(|_| matches!(method, Method::Get | Method::Head));
+    let is_purge = matches!(method, Method::Other("PURGE"));
+    if below.is_none() && !is_purge {
+        return None;
+    }
+    let named = ["x-purge-host", "x-vc-purge-host"]
+        .into_iter()
+        .find_map(|name| fields.first(name));
+    let mut of_host = Vec::new();
+    push_host(&mut of_host, named.unwrap_or(host), false);
+    let of_host = of_host.strip_suffix(b":443").unwrap_or(&of_host);
+    Some(Asked {
+        purge: Purge {
+            site: Some(pages.name().clone()),
+            host: Some(of_host.into()),
+            what: match below {
+                Some(below) => What::Path(plain_path(below).into()),
+                None => what(target, fields),
+            },
+        },
+        tells_missing: below.is_some(),
+    })
+}
+
+fn what<F: Fields + ?Sized>(target: &Target<'_>, fields: &F) -> What {
+    let lines = TAG_FIELDS
+        .iter()
+        .chain(&TAGS_TO_PURGE)
+        .flat_map(|name| fields.lines(name));
+    let tags: Vec<Box<[u8]>> = lines.flat_map(words).map(Into::into).collect();
+    if !tags.is_empty() {
+        return What::Tags(tags);
+    }
+    let path = &target.path;
+    if **path == *b"/purgeall" {
+        return What::All;
+    }
+    let by_expression = ["x-purge-method", "x-vc-purge-method"]
+        .into_iter()
+        .any(|name| {
+            fields
+                .first(name)
+                .is_some_and(|value| value.eq_ignore_ascii_case(b"regex"))
+        });
+    let regex = fields.first("x-purge-regex").is_some();
+    match literal_start(path) {
+        // Whatever else an expression says, it means some of what begins as it does: that is forgotten.
+        Some(start) if path.ends_with(b".*") || by_expression || regex => match plain_path(start) {
+            _ if start == b"/" || start.is_empty() => What::All,
+            plain => What::Prefix(plain.into()),
+        },
+        _ if regex => What::All,
+        _ => What::Path(plain_path(path).into()),
+    }
+}
+
+/// What stands before the first sign of a regular expression. None: there is no sign.
+fn literal_start(path: &[u8]) -> Option<&[u8]> {
+    let path = path.strip_prefix(b"^").unwrap_or(path);
+    let sign = path
+        .iter()
+        .position(|byte| b"*+?()[]{}|\\^$".contains(byte))?;
+    let start = path.get(..sign).unwrap_or_default();
+    // The sign may be about the character before it.
+    Some(match path.get(sign) {
+        Some(b'*' | b'?' | b'{') => start
+            .get(..start.len().saturating_sub(1))
+            .unwrap_or_default(),
+        _ => start,
+    })
+}
+
+/// Whether the sender of a request may purge: by the site's token, or by address where nothing says that the request was
+/// passed on by somebody who is not trusted.
+pub fn is_allowed<F: Fields + ?Sized>(
+    pages: &SitePages,
+    fields: &F,
+    client: std::net::IpAddr,
+    trusted_peer: bool,
+    local: Option<SocketAddr>,
+) -> bool {
+    if let Some(token) = pages.token() {
+        let bearer = fields.first("authorization").and_then(|value| {
+            let (scheme, word) = value.split_at_checked(7)?;
+            scheme
+                .eq_ignore_ascii_case(b"bearer ")
+                .then(|| word.trim_ascii())
+        });
+        let said = TOKENS.iter().find_map(|name| fields.first(name));
+        if [bearer, said]
+            .into_iter()
+            .flatten()
+            .any(|word| is_same(word, token))
+        {
+            return true;
+        }
+    }
+    let passed_on = !trusted_peer && PASSED_ON.iter().any(|name| fields.first(name).is_some());
+    if passed_on {
+        return false;
+    }
+    let client = client.to_canonical();
+    match &pages.rules().purge_from {
+        Some(networks) => networks.iter().any(|network| network.contains(&client)),
+        // A machine reaches its own public address from that very address.
+        None => {
+            client.is_loopback() || local.is_some_and(|local| local.ip().to_canonical() == client)
+        }
+    }
+}
+
+/// Compares without telling by its duration how much is right.
+fn is_same(word: &[u8], token: &[u8]) -> bool {
+    let differences = word.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
+    word.len() == token.len() && differences == 0
+}
+
+/// Fields of a purge that name tags, beside those of answers.
+const TAGS_TO_PURGE: [&str; 3] = ["xkey-purge", "x-cache-tag", "cache-tags"];
+/// Fields that a token is said in.
+const TOKENS: [&str; 3] = ["x-purge-token", "x-purge-key", "x-vc-purge-key"];
+/// Fields that tell of a proxy.
+const PASSED_ON: [&str; 5] = [
+    "x-forwarded-for",
+    "forwarded",
+    "x-real-ip",
+    "via",
+    "cf-connecting-ip",
+];

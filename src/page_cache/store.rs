@@ -1,0 +1,237 @@
+//! The pages in memory, bounded by bytes; a scan of pages that nobody asks for again displaces none that are.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use parking_lot::{Mutex, RwLock};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::page_cache::coded::Compressor;
+use crate::page_cache::disk::Disk;
+use crate::page_cache::page::Page;
+use crate::page_cache::purge::Purge;
+use crate::page_cache::settings::StoreSettings;
+
+/// The one store of all sites.
+#[derive(Debug)]
+pub struct PageStore {
+    pages: Cache<Box<[u8]>, Arc<Page>, Weight>,
+    /// Pages that are not to be kept, by key: the second until which that is believed.
+    refused: Cache<Box<[u8]>, i64>,
+    purges: Mutex<Purges>,
+    compressor: Option<Compressor>,
+    disk: RwLock<Option<Arc<Disk>>>,
+    purged: AtomicU64,
+}
+
+#[derive(Debug, Clone)]
+struct Weight;
+
+impl Weighter<Box<[u8]>, Arc<Page>> for Weight {
+    fn weight(&self, _: &Box<[u8]>, page: &Arc<Page>) -> u64 {
+        page.weight()
+    }
+}
+
+/// The purges of late, so that no answer is kept that was begun before one that means it.
+#[derive(Debug, Default)]
+struct Purges {
+    /// How many there were.
+    count: u64,
+    late: VecDeque<Purge>,
+}
+
+impl Purges {
+    fn add(&mut self, purge: Purge) {
+        self.count += 1;
+        self.late.push_back(purge);
+        if self.late.len() > REMEMBERED {
+            self.late.pop_front();
+        }
+    }
+
+    /// Whether any purge after the first `since` means the page; when not all of them are remembered, one may have.
+    fn mean(&self, page: &Page, since: u64) -> bool {
+        let news = usize::try_from(self.count.saturating_sub(since)).unwrap_or(usize::MAX);
+        news > self.late.len()
+            || self
+                .late
+                .iter()
+                .rev()
+                .take(news)
+                .any(|purge| purge.means(&page.place))
+    }
+}
+
+/// What is in the store.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Held {
+    /// Pages in memory.
+    pub pages: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes that they may have.
+    pub most_bytes: u64,
+    /// Pages on disk.
+    pub disk_pages: u64,
+    /// Bytes of them.
+    pub disk_bytes: u64,
+    /// Pages purged so far.
+    pub purged: u64,
+}
+
+impl PageStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new(settings: &StoreSettings) -> PageStore {
+        let compressor = Compressor::start();
+        if let Err(error) = &compressor {
+            tracing::warn!(%error, "pages are sent uncompressed");
+        }
+        PageStore {
+            pages: Cache::with_weighter(ESTIMATED_PAGES, settings.memory, Weight),
+            refused: Cache::new(REFUSED),
+            purges: Mutex::default(),
+            compressor: compressor.ok(),
+            disk: RwLock::default(),
+            purged: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes on other bounds, and the disk when a site wants it.
+    pub fn reconfigure(&self, settings: &StoreSettings, wants_disk: bool) {
+        self.pages.set_capacity(settings.memory);
+        let mut disk = self.disk.write();
+        match (&*disk, wants_disk) {
+            (Some(disk), true) => disk.reconfigure(settings.disk),
+            (None, true) => *disk = Disk::open(settings),
+            (_, false) => *disk = None,
+        }
+    }
+
+    /// A page, without the disk's.
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<Arc<Page>> {
+        self.pages.get(key)
+    }
+
+    /// A page that is on disk only; it is in memory from then on.
+    pub async fn get_from_disk(&self, key: &[u8]) -> Option<Arc<Page>> {
+        let disk = self.disk.read().clone()?;
+        let since = self.purges_so_far();
+        let page = Arc::new(disk.read(key).await?);
+        self.admit(page.clone(), since, false).then_some(page)
+    }
+
+    /// Has a page's compressed forms made, if that was not begun yet.
+    pub fn compress(&self, page: &Arc<Page>) {
+        if let Some(compressor) = &self.compressor
+            && page.begins_coding()
+        {
+            compressor.compress(page.clone());
+        }
+    }
+
+    /// How many purges there were. Who fills a page notes it before the application is asked.
+    #[must_use]
+    pub fn purges_so_far(&self) -> u64 {
+        self.purges.lock().count
+    }
+
+    /// Keeps a page, unless a purge since `since` means it; tells whether it was kept.
+    pub fn admit(&self, page: Arc<Page>, since: u64, on_disk: bool) -> bool {
+        // Held until it is in: a purge comes before, and is heeded, or after, and finds it.
+        let purges = self.purges.lock();
+        if purges.mean(&page, since) {
+            return false;
+        }
+        self.refused.remove(&page.key);
+        if on_disk && let Some(disk) = &*self.disk.read() {
+            disk.write(page.clone());
+        }
+        self.pages.insert(page.key.clone(), page);
+        true
+    }
+
+    /// Forgets pages; tells how many, and returns only when they are forgotten on disk as well.
+    pub async fn purge(&self, purge: Purge) -> u64 {
+        let (count, disk) = self.forget(purge.clone());
+        match disk {
+            Some(disk) => count.max(disk.purge(purge).await),
+            None => count,
+        }
+    }
+
+    fn forget(&self, purge: Purge) -> (u64, Option<Arc<Disk>>) {
+        let mut purges = self.purges.lock();
+        purges.add(purge.clone());
+        self.refused.clear();
+        let gone = AtomicU64::new(0);
+        self.pages.retain(|_, page| {
+            let stays = !purge.means(&page.place);
+            gone.fetch_add(u64::from(!stays), Ordering::Relaxed);
+            stays
+        });
+        let count = gone.into_inner();
+        self.purged.fetch_add(count, Ordering::Relaxed);
+        (count, self.disk.read().clone())
+    }
+
+    /// Makes pages stale: each is sent once more while a new one is fetched.
+    pub fn expire(&self, purge: &Purge) {
+        let now = SystemTime::now();
+        let meant: Vec<Arc<Page>> = self.all().filter(|page| purge.means(&page.place)).collect();
+        let purges = self.purges.lock();
+        for page in meant {
+            // Another one may have come meanwhile.
+            if self
+                .pages
+                .get(&*page.key)
+                .is_some_and(|kept| Arc::ptr_eq(&kept, &page))
+            {
+                self.pages
+                    .insert(page.key.clone(), Arc::new(page.expired(now)));
+            }
+        }
+        drop(purges);
+    }
+
+    /// Notes that a page is not to be kept.
+    pub fn refuse(&self, key: &[u8], now: i64) {
+        self.refused.insert(key.into(), now + REFUSED_FOR);
+    }
+
+    /// Whether a page is known not to be kept.
+    #[must_use]
+    pub fn is_refused(&self, key: &[u8], now: i64) -> bool {
+        !self.refused.is_empty() && self.refused.get(key).is_some_and(|until| now < until)
+    }
+
+    /// All pages in memory, in no order.
+    pub fn all(&self) -> impl Iterator<Item = Arc<Page>> + '_ {
+        self.pages.iter().map(|(_, page)| page)
+    }
+
+    /// What is in it.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        let (disk_pages, disk_bytes) = self.disk.read().as_ref().map_or((0, 0), |disk| disk.held());
+        Held {
+            pages: self.pages.len() as u64,
+            bytes: self.pages.weight(),
+            most_bytes: self.pages.capacity(),
+            disk_pages,
+            disk_bytes,
+            purged: self.purged.load(Ordering::Relaxed),
+        }
+    }
+}
+
+const ESTIMATED_PAGES: usize = 4096;
+const REFUSED: usize = 10_000;
+/// Seconds that an answer which may not be kept is believed to stay so.
+const REFUSED_FOR: i64 = 120;
+const REMEMBERED: usize = 1024;

@@ -1,0 +1,709 @@
+//! The page cache: who gets a kept page and who does not, how long, and what is forgotten.
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::support::client::Response;
+use crate::support::document_root::DocumentRoot;
+use crate::support::eventually;
+use crate::support::fake_responder::{FakeResponder, Gate, Script};
+use crate::support::nostat::{Config, Nostat};
+
+const HTML: &str = "Content-Type: text/html; charset=UTF-8\r\n";
+
+struct Shop {
+    _root: DocumentRoot,
+    responder: FakeResponder,
+    server: Nostat,
+}
+
+/// A WordPress with a page cache of these settings.
+fn shop_with(page_cache: &str) -> Shop {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let config = Config::wordpress(&root, &responder).site("page_cache", page_cache);
+    Shop {
+        server: Nostat::start(&config),
+        _root: root,
+        responder,
+    }
+}
+
+fn shop() -> Shop {
+    shop_with("memory")
+}
+
+impl Shop {
+    /// What PHP says to this REQUEST_URI from now on.
+    fn page(&self, uri: &str, fields: &str, body: &str) {
+        let text = format!("{HTML}{fields}\r\n{body}");
+        self.responder.on(uri, Script::answers(text));
+    }
+
+    /// A page that is kept.
+    fn kept(&self, uri: &str, body: &str) {
+        self.page(uri, "", body);
+        self.body(uri, &[], body);
+        self.page(uri, "", "made anew");
+        self.body(uri, &[], body);
+        self.responder.forget();
+    }
+
+    #[track_caller]
+    fn body(&self, uri: &str, fields: &[(&str, &str)], expected: &str) -> Response {
+        let response = self.server.get_with(uri, fields);
+        assert_eq!(
+            String::from_utf8_lossy(&response.body),
+            expected,
+            "{uri} {fields:?}"
+        );
+        response
+    }
+
+    #[track_caller]
+    fn purge(&self, method: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+        self.server.send(method, target, fields, b"")
+    }
+}
+
+#[track_caller]
+fn says(response: &Response, cache_status: &str) {
+    assert_eq!(response.field("cache-status"), Some(cache_status));
+}
+
+#[test]
+fn a_page_is_made_once_and_sent_to_everybody() {
+    let shop = shop();
+    shop.page("/about/", "X-Pingback: x\r\n", "<html>first");
+    let first = shop.body("/about/", &[], "<html>first");
+    says(&first, "Nostat; fwd=miss; stored");
+    shop.page("/about/", "", "<html>second");
+    let second = shop.body("/about/", &[], "<html>first");
+    says(&second, "Nostat; hit");
+    assert_eq!(second.status, 200);
+    assert_eq!(
+        second.field("content-type"),
+        Some("text/html; charset=UTF-8")
+    );
+    assert_eq!(second.field("x-pingback"), Some("x"));
+    assert_eq!(second.field("vary"), Some("Accept-Encoding, Cookie"));
+    assert_eq!(
+        second.field("cache-control"),
+        Some("public, max-age=0, must-revalidate")
+    );
+    assert!(
+        second
+            .field("age")
+            .is_some_and(|age| age.parse::<u64>().is_ok())
+    );
+    assert_eq!(second.field("content-length"), Some("11"));
+    let head = shop.server.send("HEAD", "/about/", &[], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.field("content-length"), Some("11"));
+    assert_eq!(shop.responder.requests().len(), 1);
+}
+
+#[test]
+fn browsers_are_told_that_nothing_changed() {
+    let shop = shop();
+    shop.kept("/about/", "<html>kept");
+    let tag = shop.body("/about/", &[], "<html>kept").etag().to_owned();
+    assert!(tag.starts_with('"'), "{tag}");
+    let again = shop.server.get_with("/about/", &[("If-None-Match", &tag)]);
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    assert_eq!(again.field("etag"), Some(&*tag));
+    assert_eq!(again.field("content-length"), None);
+    let other = shop
+        .server
+        .get_with("/about/", &[("If-None-Match", "\"other\"")]);
+    assert_eq!(other.status, 200);
+    let failed = shop
+        .server
+        .get_with("/about/", &[("If-Match", "\"other\"")]);
+    assert_eq!(failed.status, 412);
+    let part = shop.server.get_with("/about/", &[("Range", "bytes=0-3")]);
+    part.assert(200, b"<html>kept");
+    shop.responder.assert_not_called();
+}
+
+#[test]
+fn who_is_known_gets_a_page_of_php() {
+    let shop = shop();
+    shop.kept("/about/", "<html>kept");
+    for field in [
+        ("Cookie", "wordpress_logged_in_0=me"),
+        ("Cookie", "a=b; wp-postpass_0=x"),
+        ("Cookie", "comment_author_0=x"),
+        ("Cookie", "woocommerce_items_in_cart=1"),
+        ("Cookie", "_ga=1; wp_woocommerce_session_0=1"),
+        ("Cookie", "PHPSESSID=1"),
+        ("Cookie", "currency=EUR"),
+        ("Authorization", "Basic eDp5"),
+        ("X-Requested-With", "XMLHttpRequest"),
+        ("Accept", "application/json"),
+        ("Accept", "application/activity+json, text/html"),
+        ("Accept", "image/png"),
+        ("Cache-Control", "no-store"),
+    ] {
+        let answer = shop.body("/about/", &[field], "made anew");
+        assert!(
+            answer
+                .field("cache-status")
+                .is_some_and(|status| status.starts_with("Nostat; fwd=bypass")),
+            "{field:?}"
+        );
+        // PHP sees what the visitor has sent.
+        let name = format!("HTTP_{}", field.0.to_ascii_uppercase().replace('-', "_"));
+        assert_eq!(shop.responder.last_request().param(&name), field.1);
+        shop.body("/about/", &[], "<html>kept");
+    }
+    for field in [
+        (
+            "Cookie",
+            "_ga=GA1.2; _fbp=x; wordpress_test_cookie=WP%20Cookie%20check",
+        ),
+        ("Accept", "*/*"),
+        (
+            "Accept",
+            "text/html,application/xhtml+xml,image/avif,*/*;q=0.8",
+        ),
+        ("Accept-Language", "de"),
+        ("Referer", "http://example.org/"),
+        ("Cache-Control", "no-cache"),
+    ] {
+        shop.body("/about/", &[field], "<html>kept");
+    }
+}
+
+#[test]
+fn only_pages_are_kept() {
+    let shop = shop();
+    for (method, uri) in [
+        ("POST", "/about/"),
+        ("GET", "/about/?s=x"),
+        ("GET", "/about/?add-to-cart=7"),
+        ("GET", "/about/?preview=true&_thumbnail_id=-1"),
+        ("GET", "/wp-json/wp/v2/posts"),
+        ("GET", "/cart/"),
+        ("GET", "/checkout/order-received/7/"),
+        ("GET", "/my-account/"),
+        ("GET", "/wp-login.php"),
+        ("GET", "/about/?utm_source=x&s=y"),
+        ("GET", "/about%2Fx/"),
+    ] {
+        shop.page(uri, "", "one");
+        shop.server.send(method, uri, &[], b"");
+        shop.page(uri, "", "two");
+        let answer = shop.server.send(method, uri, &[], b"");
+        assert_eq!(
+            String::from_utf8_lossy(&answer.body),
+            "two",
+            "{method} {uri}"
+        );
+    }
+}
+
+#[test]
+fn answers_that_say_so_are_not_kept() {
+    let shop = shop();
+    for (uri, fields) in [
+        ("/private/", "Cache-Control: private\r\n"),
+        (
+            "/no-store/",
+            "Cache-Control: no-cache, must-revalidate, max-age=0, no-store, private\r\n",
+        ),
+        ("/no-cache/", "Cache-Control: no-cache\r\n"),
+        ("/zero/", "Cache-Control: max-age=0\r\n"),
+        ("/expired/", "Expires: Wed, 11 Jan 1984 05:00:00 GMT\r\n"),
+        ("/pragma/", "Pragma: no-cache\r\n"),
+        ("/cookie/", "Set-Cookie: a=b\r\n"),
+        ("/vary/", "Vary: Accept-Language\r\n"),
+        ("/any/", "Vary: *\r\n"),
+        ("/accel/", "X-Accel-Expires: 0\r\n"),
+        ("/coded/", "Content-Encoding: gzip\r\n"),
+        ("/found/", "Status: 302 Found\r\nLocation: /x/\r\n"),
+        ("/missing/", "Status: 404 Not Found\r\n"),
+        ("/failed/", "Status: 500 Internal Server Error\r\n"),
+    ] {
+        shop.page(uri, fields, "one");
+        let first = shop.body(uri, &[("Accept-Language", "de")], "one");
+        assert!(
+            first
+                .field("cache-status")
+                .is_some_and(|status| status.contains("detail=")),
+            "{uri}: {:?}",
+            first.field("cache-status")
+        );
+        shop.page(uri, fields, "two");
+        shop.body(uri, &[("Accept-Language", "de")], "two");
+    }
+    // What is known not to be kept is asked for as the visitor has asked.
+    shop.body("/vary/", &[("Accept-Language", "fr")], "two");
+    assert_eq!(
+        shop.responder.last_request().param("HTTP_ACCEPT_LANGUAGE"),
+        "fr"
+    );
+}
+
+#[test]
+fn php_sees_nothing_of_the_one_visitor_whose_request_fills_a_page() {
+    let shop = shop_with("{store: memory, query: [page], vary: [Accept-Language]}");
+    shop.page("/about/?page=2", "Vary: Accept-Language\r\n", "<html>zwei");
+    let german = [
+        ("Host", "Example.COM:80"),
+        ("Cookie", "_ga=1; _fbp=2"),
+        ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) secret"),
+        ("Referer", "http://example.org/secret"),
+        ("X-Forwarded-Host", "evil.example"),
+        ("X-Original-URL", "/secret"),
+        ("Accept-Encoding", "gzip"),
+        ("If-None-Match", "\"x\""),
+        ("Range", "bytes=0-1"),
+        ("Accept-Language", "de"),
+    ];
+    let answer = shop.server.get_with(
+        "/about/?utm_source=secret&page=2&fbclid=secret",
+        &german[..4]
+            .iter()
+            .chain(&german[5..])
+            .copied()
+            .collect::<Vec<_>>(),
+    );
+    answer.assert(200, b"<html>zwei");
+    let seen = shop.responder.only_request();
+    assert_eq!(seen.param("REQUEST_URI"), "/about/?page=2");
+    assert_eq!(seen.param("QUERY_STRING"), "page=2");
+    assert_eq!(seen.param("HTTP_HOST"), "example.com");
+    assert_eq!(seen.param("HTTP_ACCEPT_LANGUAGE"), "de");
+    for name in [
+        "COOKIE",
+        "REFERER",
+        "X_ORIGINAL_URL",
+        "ACCEPT_ENCODING",
+        "IF_NONE_MATCH",
+        "RANGE",
+    ] {
+        assert!(!seen.has(&format!("HTTP_{name}")), "{name}");
+    }
+    assert!(!seen.param("HTTP_USER_AGENT").contains("secret"));
+    // Another language is another page; one that another host is forced upon is none.
+    shop.page("/about/?page=2", "Vary: Accept-Language\r\n", "<html>deux");
+    shop.body("/about/?page=2", &[("Accept-Language", "fr")], "<html>deux");
+    shop.body("/about/?page=2", &[("Accept-Language", "de")], "<html>zwei");
+    let forced = shop.body("/about/?page=2", &german[4..5], "<html>deux");
+    says(&forced, "Nostat; fwd=bypass; detail=field");
+}
+
+#[test]
+fn phones_have_pages_of_their_own() {
+    let shop = shop();
+    shop.kept("/about/", "<html>desktop");
+    let phone = (
+        "User-Agent",
+        "Mozilla/5.0 (Linux; Android 14; Pixel 8) Mobile Safari/537.36",
+    );
+    shop.page("/about/", "", "<html>phone");
+    shop.body("/about/", &[phone], "<html>phone");
+    assert!(
+        shop.responder
+            .only_request()
+            .param("HTTP_USER_AGENT")
+            .contains("Mobile")
+    );
+    shop.page("/about/", "", "made anew");
+    shop.body("/about/", &[phone], "<html>phone");
+    shop.body("/about/", &[], "<html>desktop");
+}
+
+#[test]
+fn many_who_wait_for_one_page_cost_one_run() {
+    let shop = Arc::new(shop());
+    let gate = Gate::default();
+    let text = format!("{HTML}\r\n<html>made once");
+    shop.responder
+        .on("/sale/", Script::answers_after(&gate, text));
+    let done = Arc::new(AtomicUsize::new(0));
+    let visitors: Vec<_> = (0..20)
+        .map(|_| {
+            let (shop, done) = (shop.clone(), done.clone());
+            thread::spawn(move || {
+                shop.body("/sale/", &[], "<html>made once");
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+        })
+        .collect();
+    gate.wait_until_reached();
+    eventually("all are connected", || {
+        (shop.server.established() >= 20).then_some(())
+    });
+    assert_eq!(done.load(Ordering::SeqCst), 0);
+    gate.open();
+    visitors
+        .into_iter()
+        .for_each(|visitor| visitor.join().unwrap());
+    assert_eq!(shop.responder.requests().len(), 1);
+}
+
+#[test]
+fn an_old_page_is_sent_while_a_new_one_is_fetched() {
+    let shop = shop_with("{store: memory, valid: 1s, stale_while_revalidate: 1h}");
+    shop.kept("/about/", "<html>old");
+    let gate = Gate::default();
+    let text = format!("{HTML}\r\n<html>new");
+    shop.responder
+        .on("/about/", Script::answers_after(&gate, text));
+    // PHP is asked, and nobody waits for it.
+    eventually("PHP is asked", || {
+        shop.body("/about/", &[], "<html>old");
+        (shop.responder.running() > 0).then_some(())
+    });
+    for _ in 0..20 {
+        shop.body("/about/", &[], "<html>old");
+    }
+    assert_eq!(shop.responder.requests().len(), 1);
+    assert!(!shop.responder.last_request().has("HTTP_COOKIE"));
+    gate.open();
+    eventually("the new page", || {
+        (shop.server.get("/about/").body == b"<html>new").then_some(())
+    });
+}
+
+#[test]
+fn an_old_page_is_sent_when_php_fails_but_not_when_it_is_gone() {
+    let shop = shop_with("{store: memory, valid: 1s, stale_while_revalidate: 0s}");
+    shop.kept("/about/", "<html>old");
+    for failure in [
+        Script::closes_after(""),
+        Script::answers(format!("Status: 503\r\n{HTML}\r\nbusy")),
+    ] {
+        shop.responder.on("/about/", failure);
+        let answer = eventually("PHP fails", || {
+            let answer = shop.body("/about/", &[], "<html>old");
+            (!shop.responder.requests().is_empty()).then_some(answer)
+        });
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.field("warning"), None);
+        shop.responder.forget();
+    }
+    shop.page("/about/", "Status: 404\r\n", "gone");
+    let gone = shop.server.get("/about/");
+    gone.assert(404, b"gone");
+}
+
+#[test]
+fn a_page_that_was_cut_is_not_kept() {
+    let shop = shop();
+    let cut = format!("{HTML}Content-Length: 100\r\n\r\n<html>half");
+    shop.responder.on("/about/", Script::closes_after(cut));
+    let mut connection = shop.server.connect();
+    connection.send(b"GET /about/ HTTP/1.1\r\nHost: example.com\r\n\r\n");
+    assert!(connection.try_read("GET").is_err());
+    shop.page("/about/", "", "<html>whole");
+    shop.body("/about/", &[], "<html>whole");
+}
+
+#[test]
+fn purges_as_plugins_send_them() {
+    let shop = shop();
+    let by = |method: &str, target: &str, fields: &[(&str, &str)], gone: &[&str], stay: &[&str]| {
+        let all: Vec<&str> = gone.iter().chain(stay).copied().collect();
+        for uri in &all {
+            shop.kept(uri, "kept");
+        }
+        let purged = shop.purge(method, target, fields);
+        assert_eq!(purged.status, 200, "{method} {target}");
+        for uri in gone {
+            shop.body(uri, &[], "made anew");
+        }
+        for uri in stay {
+            shop.body(uri, &[], "kept");
+        }
+        shop.purge("PURGE", "/.*", &[]);
+    };
+    by("PURGE", "/a/", &[], &["/a/"], &["/", "/a/b/", "/ab/"]);
+    by(
+        "PURGE",
+        "/a/",
+        &[("X-Purge-Method", "default")],
+        &["/a/"],
+        &["/a/b/"],
+    );
+    by(
+        "PURGE",
+        "/caf%c3%a9/",
+        &[],
+        &["/caf%C3%A9/", "/caf%c3%a9/"],
+        &["/cafe/"],
+    );
+    by(
+        "PURGE",
+        "/a/.*",
+        &[("X-Purge-Method", "regex")],
+        &["/a/", "/a/b/"],
+        &["/b/"],
+    );
+    by(
+        "PURGE",
+        "/.*",
+        &[("X-Purge-Method", "regex")],
+        &["/a/", "/", "/b/"],
+        &[],
+    );
+    by("PURGE", "/.*", &[], &["/a/", "/"], &[]);
+    by("PURGE", "/purgeall", &[], &["/a/", "/"], &[]);
+    by("GET", "/purge/a/", &[], &["/a/"], &["/", "/a/b/"]);
+    by("GET", "/purge/", &[], &["/"], &["/a/"]);
+    // Another host's pages stay, and what is not there is told to who asks that way.
+    by("PURGE", "/a/", &[("Host", "example.org")], &[], &["/a/"]);
+    assert_eq!(shop.purge("GET", "/purge/a/", &[]).status, 404);
+}
+
+#[test]
+fn purges_by_tag() {
+    let shop = shop();
+    for (uri, fields) in [
+        ("/a/", "Cache-Tag: post-1, front\r\n"),
+        ("/b/", "Surrogate-Key: post-2 front\r\n"),
+        ("/c/", "xkey: post-3\r\n"),
+    ] {
+        shop.page(uri, fields, "kept");
+        shop.body(uri, &[], "kept");
+        shop.page(uri, fields, "made anew");
+    }
+    assert_eq!(
+        shop.purge("PURGE", "/", &[("Surrogate-Key", "post-2 post-9")])
+            .body,
+        b"1 purged\n"
+    );
+    shop.body("/a/", &[], "kept");
+    shop.body("/b/", &[], "made anew");
+    assert_eq!(
+        shop.purge("PURGE", "/", &[("xkey-purge", "front post-3")])
+            .body,
+        b"3 purged\n"
+    );
+    shop.body("/a/", &[], "made anew");
+    shop.body("/c/", &[], "made anew");
+}
+
+#[test]
+fn who_may_not_purge_changes_nothing() {
+    let shop = shop();
+    shop.kept("/a/", "kept");
+    for field in [
+        ("X-Forwarded-For", "192.0.2.1"),
+        ("X-Forwarded-For", "127.0.0.1, 192.0.2.1"),
+    ] {
+        assert_eq!(shop.purge("PURGE", "/a/", &[field]).status, 403);
+        // This may be a page's name, and is PHP's to answer.
+        assert_eq!(
+            shop.purge("GET", "/purge/a/", &[field]).body,
+            b"php GET /purge/a/ 0"
+        );
+    }
+    shop.body("/a/", &[], "kept");
+
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(tokens.path(), "0123456789abcdef0123\n").unwrap();
+    let path = tokens.path().display();
+    let shop = shop_with(&format!(
+        "{{store: memory, purge: {{from: [192.0.2.0/24], token_file: \"{path}\"}}}}"
+    ));
+    shop.kept("/a/", "kept");
+    for fields in [
+        &[][..],
+        &[("X-Purge-Token", "0123456789abcdef012")],
+        &[("Authorization", "Bearer 0123456789abcdef0124")],
+    ] {
+        assert_eq!(shop.purge("PURGE", "/a/", fields).status, 403, "{fields:?}");
+        shop.body("/a/", &[], "kept");
+    }
+    let by_address = shop.purge("PURGE", "/b/", &[("X-Forwarded-For", "192.0.2.1")]);
+    assert_eq!(by_address.status, 200);
+    let by_token = shop.purge(
+        "PURGE",
+        "/a/",
+        &[("Authorization", "Bearer 0123456789abcdef0123")],
+    );
+    assert_eq!(by_token.body, b"1 purged\n");
+    shop.body("/a/", &[], "made anew");
+}
+
+#[test]
+fn what_was_being_made_when_it_was_purged_is_not_kept() {
+    let shop = Arc::new(shop());
+    let gate = Gate::default();
+    let text = format!("{HTML}\r\n<html>before");
+    shop.responder
+        .on("/sale/", Script::answers_after(&gate, text));
+    let early = {
+        let shop = shop.clone();
+        thread::spawn(move || shop.body("/sale/", &[], "<html>before"))
+    };
+    gate.wait_until_reached();
+    assert_eq!(shop.purge("PURGE", "/sale/", &[]).status, 200);
+    // Who comes after the purge does not wait for what was begun before.
+    shop.page("/sale/", "", "<html>after");
+    shop.body("/sale/", &[], "<html>after");
+    gate.open();
+    early.join().unwrap();
+    shop.page("/sale/", "", "made anew");
+    shop.body("/sale/", &[], "<html>after");
+}
+
+#[test]
+fn a_comment_is_seen_where_its_sender_is_led_to() {
+    let shop = shop();
+    shop.kept("/post/", "kept");
+    shop.kept("/other/", "kept");
+    shop.responder.on(
+        "/wp-comments-post.php",
+        Script::answers("Status: 302\r\nLocation: http://example.com/post/#comment-7\r\n\r\n"),
+    );
+    shop._root.write("wp-comments-post.php", b"<?php");
+    let answer = shop
+        .server
+        .send("POST", "/wp-comments-post.php", &[], b"comment=x");
+    assert_eq!(answer.status, 302);
+    shop.body("/post/", &[], "made anew");
+    shop.body("/other/", &[], "kept");
+    // A page that is posted to is sent once more, then made anew.
+    shop.server.send("POST", "/other/", &[], b"add-to-cart=7");
+    eventually("the page is made anew", || {
+        (shop.server.get("/other/").body == b"made anew").then_some(())
+    });
+}
+
+#[test]
+fn kept_pages_are_sent_compressed() {
+    let shop = shop();
+    let long = format!("<html>{}", "all the same ".repeat(500));
+    shop.kept("/long/", &long);
+    for (asked, coding) in [("gzip, deflate", "gzip"), ("gzip, deflate, br", "br")] {
+        let answer = eventually("a compressed page", || {
+            let answer = shop
+                .server
+                .get_with("/long/", &[("Accept-Encoding", asked)]);
+            (answer.field("content-encoding") == Some(coding)).then_some(answer)
+        });
+        assert!(answer.body.len() < 500);
+        assert!(
+            answer.etag().ends_with(&format!("-{coding}\"")),
+            "{}",
+            answer.etag()
+        );
+        if coding == "gzip" {
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(&answer.body[..])
+                .read_to_string(&mut text)
+                .unwrap();
+            assert_eq!(text, long);
+        }
+        let tag = answer.etag().to_owned();
+        let again = [("Accept-Encoding", asked), ("If-None-Match", &*tag)];
+        assert_eq!(shop.server.get_with("/long/", &again).status, 304);
+        // The same tag does not stand for the plain form.
+        assert_eq!(shop.server.get_with("/long/", &again[1..]).status, 200);
+    }
+    shop.body("/long/", &[("Accept-Encoding", "br;q=0, gzip;q=0")], &long);
+    shop.body("/long/", &[], &long);
+}
+
+#[test]
+fn pages_on_disk_are_there_after_a_restart_unless_they_were_purged() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let pages = tempfile::tempdir().unwrap();
+    let config = Config::wordpress(&root, &responder)
+        .site("page_cache", "{store: disk, valid: 1h}")
+        .top(
+            "page_store",
+            &format!("{{dir: \"{}\"}}", pages.path().display()),
+        );
+    let shop = |server| Shop {
+        _root: DocumentRoot::empty(),
+        responder: FakeResponder::start(),
+        server,
+    };
+    let say = |body: &str| {
+        for uri in ["/a/", "/b/", "/c/"] {
+            responder.on(
+                uri,
+                Script::answers(format!("{HTML}Cache-Tag: c{uri}\r\n\r\n{body}")),
+            );
+        }
+    };
+    say("kept");
+    let first = shop(Nostat::start(&config));
+    for uri in ["/a/", "/b/", "/c/"] {
+        first.body(uri, &[], "kept");
+    }
+    say("made anew");
+    // A purge waits until the disk has it, and so for what was written before.
+    assert_eq!(first.purge("PURGE", "/b/", &[]).body, b"1 purged\n");
+    assert!(first.server.stop().status.success());
+
+    let second = shop(Nostat::start(&config));
+    says(&second.body("/a/", &[], "kept"), "Nostat; hit");
+    second.body("/a/", &[], "kept");
+    second.body("/b/", &[], "made anew");
+    assert_eq!(
+        second.purge("PURGE", "/", &[("Cache-Tag", "c/c/")]).body,
+        b"1 purged\n"
+    );
+    second.body("/c/", &[], "made anew");
+    second.body("/a/", &[], "kept");
+}
+
+#[test]
+fn a_reload_keeps_pages_and_heeds_other_rules() {
+    let shop = shop();
+    shop.kept("/about/", "kept");
+    let other = Config::wordpress(&shop._root, &shop.responder)
+        .site("page_cache", "{store: memory, bypass: [/about/]}");
+    shop.server.rewrite(&other);
+    shop.server.signal(rustix::process::Signal::HUP);
+    eventually("the page passes by", || {
+        (shop.server.get("/about/").body == b"made anew").then_some(())
+    });
+    let same = Config::wordpress(&shop._root, &shop.responder).site("page_cache", "memory");
+    shop.server.rewrite(&same);
+    shop.server.signal(rustix::process::Signal::HUP);
+    eventually("the page is still there", || {
+        (shop.server.get("/about/").body == b"kept").then_some(())
+    });
+}
+
+#[test]
+fn the_log_and_the_metrics_tell_what_the_page_cache_did() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let config = Config::wordpress(&root, &responder)
+        .site("page_cache", "memory")
+        .top("access_log", "{path: \"-\", format: json}");
+    let server = Nostat::start(&config);
+    responder.on("/about/", Script::answers(format!("{HTML}\r\nx")));
+    server.get("/about/");
+    server.get("/about/");
+    server.get("/about/?s=x");
+    let outcomes = eventually("three lines", || {
+        let output = server.output();
+        let lines: Vec<serde_json::Value> = output
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        (lines.len() == 3).then(|| {
+            lines
+                .iter()
+                .map(|line| format!("{} {}", line["cache"], line["upstream"]))
+                .collect::<Vec<_>>()
+        })
+    });
+    assert_eq!(
+        outcomes,
+        [
+            "\"page_miss\" \"php\"",
+            "\"page_hit\" \"-\"",
+            "\"page_bypass\" \"php\""
+        ]
+    );
+}
