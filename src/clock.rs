@@ -3,7 +3,7 @@
 //! Nothing below the listener reads a clock of the system by itself; tests hand in a manual one and move it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -101,6 +101,12 @@ pub struct UnixTime {
 }
 
 impl UnixTime {
+    /// The same time in the standard library's words; before 1970 it is 1970.
+    pub fn system(self) -> SystemTime {
+        let seconds = u64::try_from(self.seconds).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::new(seconds, self.nanos)
+    }
+
     /// This time plus `duration`; saturating.
     pub fn plus(self, duration: Duration) -> Self {
         let nanos = self.nanos.saturating_add(duration.subsec_nanos());

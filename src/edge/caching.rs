@@ -10,6 +10,7 @@ use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
+use crate::clock::UnixTime;
 use crate::edge::handed::Handed;
 use crate::fastcgi::session::FromFile;
 use crate::metrics::Kind;
@@ -38,11 +39,12 @@ pub fn judged(
     store: &PageStore,
     fill: &Fill,
     header: &ResponseHeader,
+    now: UnixTime,
 ) -> (RespCacheable, Option<Refusal>) {
     let judged = match header.extensions.get::<FromFile>() {
         // Files have a cache of their own.
         Some(FromFile) => Err(Refusal::Content),
-        None => judge(fill.pages.rules(), header),
+        None => judge(fill.pages.rules(), header, now.system()),
     };
     match judged {
         Ok(meta) => (RespCacheable::Cacheable(meta), None),
@@ -86,6 +88,8 @@ pub fn tell(
     refusal: Option<Refusal>,
     response: &mut ResponseHeader,
 ) -> Result<()> {
+    // An instruction for us.
+    response.remove_header("x-accel-expires");
     if handed.site.pages().is_none() {
         return Ok(());
     }
@@ -115,7 +119,6 @@ pub fn tell(
             response.insert_header(CACHE_CONTROL, OWN_CACHE_CONTROL)?;
         }
     }
-    response.remove_header("x-accel-expires");
     response.insert_header("Cache-Status", status)
 }
 
@@ -141,6 +144,7 @@ pub async fn forget_changed(
     handed: &Handed,
     method: &http::Method,
     response: &ResponseHeader,
+    now: UnixTime,
 ) {
     let Some(pages) = handed.site.pages() else {
         return;
@@ -184,7 +188,7 @@ pub async fn forget_changed(
     }
     if let Some(purge) = page_of(&handed.target) {
         match response.status.is_redirection() || is_wordpress(handed) {
-            true => store.expire(&purge),
+            true => store.expire(&purge, now.system()),
             false => {
                 store.purge(purge).await;
             }

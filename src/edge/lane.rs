@@ -117,33 +117,33 @@ impl Lane {
                     }
                     continue;
                 }
-                Turn::Purge(purge) => {
+                Turn::Answer(answered) => {
                     self.requests += 1;
-                    let (asked, mut answered) = *purge;
-                    let count = self.state.pages.purge(asked.purge).await;
-                    answered.answer = pages::purged(count, asked.tells_missing);
-                    match Box::pin(self.answer(&mut connection, &answered, &limits)).await {
-                        Next::Request => {}
-                        Next::Close { still_sending } => {
-                            return Box::pin(connection.close(still_sending)).await;
-                        }
-                        Next::Cut => return connection.cut(),
-                    }
-                }
-                Turn::Answer(mut answered) => {
-                    self.requests += 1;
-                    if let Some(lent) = answered.refresh.take() {
-                        refresh(&self.state, &self.door, &self.stop, *lent);
-                    }
                     // What is put into the socket directly counts nowhere else, and a client that sends many requests at
                     // once must not keep the others from their turn.
                     tokio::task::consume_budget().await;
                     match self.answer(&mut connection, &answered, &limits).await {
                         Next::Request => {}
-                        Next::Close { still_sending } => {
-                            return Box::pin(connection.close(still_sending)).await;
-                        }
-                        Next::Cut => return connection.cut(),
+                        next => return Box::pin(leave(connection, next)).await,
+                    }
+                }
+                Turn::Renew(turn) => {
+                    self.requests += 1;
+                    let (answered, lent) = *turn;
+                    refresh(&self.state, &self.door, &self.stop, lent);
+                    match Box::pin(self.answer(&mut connection, &answered, &limits)).await {
+                        Next::Request => {}
+                        next => return Box::pin(leave(connection, next)).await,
+                    }
+                }
+                Turn::Purge(turn) => {
+                    self.requests += 1;
+                    let (asked, mut answered) = *turn;
+                    let count = self.state.pages.purge(asked.purge).await;
+                    answered.answer = pages::purged(count, asked.tells_missing);
+                    match Box::pin(self.answer(&mut connection, &answered, &limits)).await {
+                        Next::Request => {}
+                        next => return Box::pin(leave(connection, next)).await,
                     }
                 }
                 Turn::Lend(lent) => {
@@ -313,6 +313,14 @@ impl Lane {
             connection.close(still_sending).await;
         }
         None
+    }
+}
+
+async fn leave(connection: Connection, next: Next) {
+    match next {
+        Next::Request => {}
+        Next::Close { still_sending } => connection.close(still_sending).await,
+        Next::Cut => connection.cut(),
     }
 }
 

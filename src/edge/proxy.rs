@@ -191,7 +191,8 @@ impl ProxyHttp for Proxy {
     ) -> Result<()> {
         self.state.cache.take_in_events().await;
         let method = &session.req_header().method;
-        caching::forget_changed(self.state.pages, passage.handed()?, method, response).await;
+        let now = self.state.clock.unix();
+        caching::forget_changed(self.state.pages, passage.handed()?, method, response, now).await;
         Ok(())
     }
 
@@ -235,7 +236,8 @@ impl ProxyHttp for Proxy {
         let Some(fill) = passage.handed()?.fill.as_ref() else {
             return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
         };
-        let (judged, refusal) = caching::judged(self.state.pages, fill, response);
+        let (judged, refusal) =
+            caching::judged(self.state.pages, fill, response, self.state.clock.unix());
         passage.refusal = refusal;
         Ok(judged)
     }

@@ -36,6 +36,8 @@ pub enum Turn {
     Answer(Answered),
     /// A request for Pingora.
     Lend(Box<Lent>),
+    /// An answer that is made here of a page that is to be fetched anew.
+    Renew(Box<(Answered, Lent)>),
     /// Pages are to be forgotten, then it is answered how many.
     Purge(Box<(purge::Asked, Answered)>),
 }
@@ -54,8 +56,6 @@ pub struct Answered {
     pub sendfile: Sendfile,
     /// The log line's first half, when a log is written.
     pub log: Option<LogEntry>,
-    /// A request that fetches the page anew which is sent.
-    pub refresh: Option<Box<Lent>>,
 }
 
 /// What becomes of the body of a request that was answered without it.
@@ -183,12 +183,9 @@ impl Asked<'_> {
         let (fill, bypass) = match asked.ask(snapshot.pages, site, &inward) {
             Way::Page(answer, refresh) => {
                 let refresh = refresh.and_then(|fill| lending.lent(inward, Some(fill), None));
-                return match seen.answer(Kind::Page, answer) {
-                    Turn::Answer(answered) => Turn::Answer(Answered {
-                        refresh: refresh.map(Box::new),
-                        ..answered
-                    }),
-                    other => other,
+                return match (seen.answered(Kind::Page, answer), refresh) {
+                    (answered, Some(lent)) => Turn::Renew(Box::new((answered, lent))),
+                    (answered, None) => Turn::Answer(answered),
                 };
             }
             Way::Fill(fill) => (Some(fill), None),
@@ -219,7 +216,6 @@ impl Asked<'_> {
             persistence: Persistence::Close,
             sendfile: Sendfile::Off,
             log,
-            refresh: None,
         }
     }
 }
@@ -281,7 +277,7 @@ impl Lending<'_> {
                 snapshot: seen.asked.snapshot.clone(),
                 site: site.clone(),
                 inward,
-                client: self.asked.client.clone(),
+                client: *self.asked.client,
                 peer: seen.asked.peer.ip(),
                 local: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
                 target: origin_form,
@@ -330,6 +326,10 @@ impl Seen<'_> {
     }
 
     fn answer(&self, kind: Kind, answer: Answer) -> Turn {
+        Turn::Answer(self.answered(kind, answer))
+    }
+
+    fn answered(&self, kind: Kind, answer: Answer) -> Answered {
         self.count(kind, answer.status);
         let rest = match self.head.framing {
             Framing::None | Framing::Length(0) => Rest::Nothing,
@@ -338,7 +338,7 @@ impl Seen<'_> {
             }
             Framing::Length(_) | Framing::Chunked => Rest::Close,
         };
-        Turn::Answer(Answered {
+        Answered {
             answer,
             head: self.length,
             rest,
@@ -350,17 +350,14 @@ impl Seen<'_> {
                 .site
                 .map_or(Sendfile::Off, |site| site.settings().sendfile),
             log: self.log_for_peer(),
-            refresh: None,
-        })
+        }
     }
 
     /// Pages to be forgotten.
     fn purge(&self, asked: purge::Asked) -> Turn {
         // Only the answer is still to come.
-        match self.answer(Kind::Page, local_answer(204)) {
-            Turn::Answer(answered) => Turn::Purge(Box::new((asked, answered))),
-            other => other,
-        }
+        let answered = self.answered(Kind::Page, local_answer(204));
+        Turn::Purge(Box::new((asked, answered)))
     }
 
     /// An error after which the connection is closed.
@@ -377,7 +374,6 @@ impl Seen<'_> {
             persistence: Persistence::Close,
             sendfile: Sendfile::Off,
             log: self.log_for_peer(),
-            refresh: None,
         })
     }
 

@@ -191,6 +191,8 @@ impl Reading {
         }
         if let Some((prefix, instruction)) = name.split_at_checked(X_ACCEL.len())
             && prefix.eq_ignore_ascii_case(X_ACCEL)
+            // For the page cache, which keeps it from the client.
+            && !instruction.eq_ignore_ascii_case(b"expires")
         {
             if instruction.eq_ignore_ascii_case(b"redirect") {
                 self.head.accel_redirect = Some(value.to_vec());

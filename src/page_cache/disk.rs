@@ -1,6 +1,11 @@
 //! The pages on disk: what was in memory before a restart. One file, kept by the database redb; what is in it is known by an
 //! index in memory, so that nothing is read for a page that is not there.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the writer's thread waits by the system's clock, and the file is its own"
+)]
+
 use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;

@@ -345,6 +345,10 @@ fn takes_html<F: Fields + ?Sized>(fields: &F) -> bool {
     takes.unwrap_or(true)
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file of the settings, read once when they are loaded"
+)]
 fn read_token(path: &std::path::Path) -> Result<Box<[u8]>, PagesError> {
     let wrong = |why: String| PagesError::Token(path.display().to_string(), why);
     let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;

@@ -70,11 +70,15 @@ impl Refusal {
     }
 }
 
-/// What is kept of an answer with this head, beside its content.
+/// What is kept of an answer with this head, received `now`, beside its content.
 ///
 /// # Errors
 /// Why it is not kept.
-pub fn judge(rules: &Rules, header: &ResponseHeader) -> Result<CacheMeta, Refusal> {
+pub fn judge(
+    rules: &Rules,
+    header: &ResponseHeader,
+    now: SystemTime,
+) -> Result<CacheMeta, Refusal> {
     let own = own_life(rules, header.status).ok_or(Refusal::Status)?;
     let headers = &header.headers;
     if headers.contains_key(SET_COOKIE) {
@@ -104,7 +108,6 @@ pub fn judge(rules: &Rules, header: &ResponseHeader) -> Result<CacheMeta, Refusa
     {
         return Err(Refusal::CacheControl);
     }
-    let now = SystemTime::now();
     // nginx's own field for its caches comes first, as it does there.
     let fresh_until = match accel_expires(header, now) {
         Some(until) if until <= now => return Err(Refusal::CacheControl),

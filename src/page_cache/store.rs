@@ -180,9 +180,8 @@ impl PageStore {
         (count, self.disk.read().clone())
     }
 
-    /// Makes pages stale: each is sent once more while a new one is fetched.
-    pub fn expire(&self, purge: &Purge) {
-        let now = SystemTime::now();
+    /// Makes pages stale as of `now`: each is sent once more while a new one is fetched.
+    pub fn expire(&self, purge: &Purge, now: SystemTime) {
         let meant: Vec<Arc<Page>> = self.all().filter(|page| purge.means(&page.place)).collect();
         let purges = self.purges.lock();
         for page in meant {

@@ -73,6 +73,15 @@ impl Checks {
         Ok(())
     }
 
+    /// `path` is such a directory, or could be made one.
+    pub fn place_for_directory(self, path: &Path) -> Result<(), Wrong> {
+        let there = path.ancestors().find(|folder| folder.is_dir());
+        match (self, there) {
+            (Self::Machine, Some(folder)) => self.writable_directory(folder),
+            _ => Ok(()),
+        }
+    }
+
     /// `name` is a user of this machine.
     pub fn user(self, name: &str) -> Result<(), Wrong> {
         if self == Self::TextOnly {

@@ -82,17 +82,13 @@ pub fn store_defaults() -> StoreSettings {
 /// # Errors
 /// What to write instead.
 pub fn check_dir(dir: &Path, checks: Checks) -> Result<(), Wrong> {
-    let there = dir.ancestors().find(|folder| folder.is_dir());
-    match (checks, there) {
-        (Checks::Machine, Some(folder)) => checks.writable_directory(folder).map_err(|wrong| Wrong {
-            expected: format!(
-                "expected page_store: {{dir: …}} with a directory that this user may write to, in place of {}",
-                dir.display()
-            ),
-            ..wrong
-        }),
-        _ => Ok(()),
-    }
+    checks.place_for_directory(dir).map_err(|wrong| Wrong {
+        expected: format!(
+            "expected page_store: {{dir: …}} with a directory that this user may write to, in place of {}",
+            dir.display()
+        ),
+        ..wrong
+    })
 }
 
 fn short(chosen: Choice) -> PageCache {

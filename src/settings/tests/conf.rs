@@ -61,6 +61,9 @@ fn every_known_key_is_in_the_file_with_every_key() {
         spool::KEYS.known,
         listen::KEYS.known,
         admin::KEYS.known,
+        page_cache::KEYS.known,
+        page_cache::PURGE_KEYS.known,
+        page_cache::STORE_KEYS.known,
     ];
     for key in keys.into_iter().flatten() {
         let mentioned = NOSTAT.contains(&format!("{key}:"));
