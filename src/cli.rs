@@ -16,17 +16,51 @@ pub enum Command {
     Serve(Source),
     /// Validate this settings file and say every mistake.
     Check(PathBuf),
-    /// Ask the running server behind this admin socket.
-    Ask(Question, PathBuf),
+    /// Ask a running server.
+    Ask(Asking),
 }
 
 /// What a running server is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Whether it is ready, and what it has counted.
     Status,
     /// To read its settings again.
     Reload,
+    /// What its caches hold below this prefix, at most so many of each.
+    List(String, usize),
+    /// Why it answers this path as it does.
+    Show(String),
+    /// To forget files and pages.
+    Purge(Forget),
+    /// To take files into its cache, by a pattern.
+    Warm(String),
+}
+
+/// What is to be forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forget {
+    /// All.
+    All,
+    /// A path.
+    Path(String),
+    /// All paths that begin so.
+    Prefix(String),
+    /// Pages with this word.
+    Tag(String),
+}
+
+/// A question, and whom it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// What is asked.
+    pub question: Question,
+    /// The admin socket.
+    pub socket: PathBuf,
+    /// The site meant; none: all.
+    pub site: Option<String>,
+    /// Whether the answer is wanted as it comes.
+    pub json: bool,
 }
 
 /// Where the settings of a run come from.
@@ -65,15 +99,25 @@ impl Command {
         match (words.verb, words.config) {
             (Some(Verb::Serve(serve)), None) => serve.source().map(Self::Serve),
             (Some(Verb::Check { config }), None) => Ok(Self::Check(config)),
-            (Some(Verb::Status { socket }), None) => Ok(Self::Ask(Question::Status, socket)),
-            (Some(Verb::Reload { socket }), None) => Ok(Self::Ask(Question::Reload, socket)),
+            (Some(Verb::Status { socket }), None) => Ok(ask(Question::Status, socket)),
+            (Some(Verb::Reload { socket }), None) => Ok(ask(Question::Reload, socket)),
+            (Some(Verb::Cache(cache)), None) => Ok(Self::Ask(cache.asking())),
             (None, Some(config)) => Ok(Self::Serve(Source::Config(config))),
             (Some(_), Some(_)) | (None, None) => Err(Words::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
-                "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat --config FILE",
+                "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat cache, nostat --config FILE",
             )),
         }
     }
+}
+
+fn ask(question: Question, socket: PathBuf) -> Command {
+    Command::Ask(Asking {
+        question,
+        socket,
+        site: None,
+        json: false,
+    })
 }
 
 #[derive(Parser)]
@@ -113,12 +157,101 @@ enum Verb {
         #[arg(long, value_name = "PATH", default_value = ADMIN_SOCKET)]
         socket: PathBuf,
     },
+    /// List, explain, forget and take in files and pages of a running server
+    Cache(Cache),
     /// Have a running server read its settings again; exit status 1 when it refuses them
     Reload {
         /// Its admin socket
         #[arg(long, value_name = "PATH", default_value = ADMIN_SOCKET)]
         socket: PathBuf,
     },
+}
+
+/// Look into the caches of a running server, and change them
+#[derive(Args)]
+struct Cache {
+    #[command(subcommand)]
+    what: CacheVerb,
+    /// Its admin socket
+    #[arg(long, value_name = "PATH", default_value = ADMIN_SOCKET, global = true)]
+    socket: PathBuf,
+    /// The site meant, by its first host or its root. Default: all
+    #[arg(long, value_name = "NAME", global = true)]
+    site: Option<String>,
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum CacheVerb {
+    /// List files and pages below a prefix: what is held, who vouches for it, how old it is
+    Ls {
+        /// The beginning of paths
+        #[arg(value_name = "PREFIX", default_value = "/")]
+        prefix: String,
+        /// Files, and pages, to list at most
+        #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+        limit: usize,
+    },
+    /// Explain what a path gets: which rule, which file, what is held
+    Show {
+        /// The path, as in a URL
+        #[arg(value_name = "PATH")]
+        path: String,
+    },
+    /// Forget files and pages, so that they are looked at, or made, anew
+    Purge(PurgeWhat),
+    /// Take files into the cache before anybody asks
+    Warm {
+        /// A pattern of paths, e.g. /wp-includes/js/ or *.css
+        #[arg(value_name = "PATTERN")]
+        pattern: String,
+    },
+}
+
+#[derive(Args)]
+#[command(group(clap::ArgGroup::new("forgotten").required(true)))]
+struct PurgeWhat {
+    /// This path
+    #[arg(value_name = "PATH", group = "forgotten")]
+    path: Option<String>,
+    /// All paths that begin so
+    #[arg(long, value_name = "PREFIX", group = "forgotten")]
+    prefix: Option<String>,
+    /// Pages with this word in Cache-Tag, Surrogate-Key or xkey
+    #[arg(long, value_name = "WORD", group = "forgotten")]
+    tag: Option<String>,
+    /// All
+    #[arg(long, group = "forgotten")]
+    all: bool,
+}
+
+impl Cache {
+    fn asking(self) -> Asking {
+        Asking {
+            question: match self.what {
+                CacheVerb::Ls { prefix, limit } => Question::List(prefix, limit),
+                CacheVerb::Show { path } => Question::Show(path),
+                CacheVerb::Purge(what) => Question::Purge(what.forget()),
+                CacheVerb::Warm { pattern } => Question::Warm(pattern),
+            },
+            socket: self.socket,
+            site: self.site,
+            json: self.json,
+        }
+    }
+}
+
+impl PurgeWhat {
+    fn forget(self) -> Forget {
+        match (self.path, self.prefix, self.tag) {
+            (Some(path), ..) => Forget::Path(path),
+            (None, Some(prefix), _) => Forget::Prefix(prefix),
+            (None, None, Some(tag)) => Forget::Tag(tag),
+            (None, None, None) => Forget::All,
+        }
+    }
 }
 
 /// Where `admin: {socket: …}` puts it in the examples.
@@ -184,6 +317,7 @@ const USAGE: &str = "
   nostat serve --root DIR [--php ADDR] [--listen ADDR]
   nostat check --config FILE
   nostat status | reload [--socket PATH]
+  nostat cache ls [PREFIX] | show PATH | purge PATH | warm PATTERN [--socket PATH]
   nostat --config FILE";
 
 const AFTER_HELP: &str = concat!(

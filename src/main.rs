@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use nostat::admin::client;
-use nostat::cli::{Command, Question, Source};
+use nostat::admin::{client, table};
+use nostat::cli::{Asking, Command, Forget, Question, Source};
 use nostat::php_socket::{self, Outcome};
 use nostat::settings::{self, Mistake, Settings};
 use nostat::{logging, server};
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
             }
             Err(mistakes) => refuse(&mistakes),
         },
-        Command::Ask(question, socket) => ask(question, &socket),
+        Command::Ask(asking) => ask(&asking),
         Command::Serve(Source::Config(file)) => match settings::load(&file) {
             Ok(settings) => serve(settings, Some(file)),
             Err(mistakes) => refuse(&mistakes),
@@ -40,14 +40,12 @@ fn serve(settings: Settings, file: Option<std::path::PathBuf>) -> ExitCode {
     }
 }
 
-fn ask(question: Question, socket: &std::path::Path) -> ExitCode {
-    let (method, path) = match question {
-        Question::Status => (hyper::Method::GET, "/metrics"),
-        Question::Reload => (hyper::Method::POST, "/reload"),
-    };
-    match client::ask(socket, method, path) {
+fn ask(asking: &Asking) -> ExitCode {
+    let socket = &asking.socket;
+    let (method, path) = asked(asking);
+    match client::ask(socket, method, &path) {
         Ok(said) if said.done => {
-            say(said.text.trim_end());
+            say(shown(asking, &said.text).trim_end());
             ExitCode::SUCCESS
         }
         Ok(said) => fail(said.text.trim_end()),
@@ -55,6 +53,52 @@ fn ask(question: Question, socket: &std::path::Path) -> ExitCode {
             "nostat: {}: {error}; is a server running with admin: {{socket: …}}?",
             socket.display()
         )),
+    }
+}
+
+/// The request for a question.
+fn asked(asking: &Asking) -> (hyper::Method, String) {
+    use hyper::Method;
+    let limit;
+    let (method, path, mut pairs) = match &asking.question {
+        Question::Status => (Method::GET, "/metrics", Vec::new()),
+        Question::Reload => (Method::POST, "/reload", Vec::new()),
+        Question::List(prefix, most) => {
+            limit = most.to_string();
+            let pairs = vec![("prefix", &**prefix), ("limit", &*limit)];
+            (Method::GET, "/cache", pairs)
+        }
+        Question::Show(path) => (Method::GET, "/cache/entry", vec![("path", &**path)]),
+        Question::Purge(what) => {
+            let pair = match what {
+                Forget::All => ("all", ""),
+                Forget::Path(path) => ("path", &**path),
+                Forget::Prefix(prefix) => ("prefix", &**prefix),
+                Forget::Tag(tag) => ("tag", &**tag),
+            };
+            (Method::POST, "/cache/purge", vec![pair])
+        }
+        Question::Warm(pattern) => (Method::POST, "/cache/warm", vec![("path", &**pattern)]),
+    };
+    pairs.extend(asking.site.as_deref().map(|site| ("site", site)));
+    match pairs.is_empty() {
+        true => (method, path.to_owned()),
+        false => (method, format!("{path}?{}", client::query(&pairs))),
+    }
+}
+
+/// An answer for a terminal.
+fn shown(asking: &Asking, text: &str) -> String {
+    let show: fn(&serde_json::Value) -> String = match asking.question {
+        Question::Status | Question::Reload => return text.to_owned(),
+        Question::List(..) => table::listing,
+        Question::Show(_) => table::explanation,
+        Question::Purge(_) => |said| table::numbers(said, "forgotten"),
+        Question::Warm(_) => |said| table::numbers(said, "taken in"),
+    };
+    match serde_json::from_str(text) {
+        Ok(said) if !asking.json => show(&said),
+        _ => text.to_owned(),
     }
 }
 

@@ -9,6 +9,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use super::cache::{self, Query};
 use super::exposition;
 use crate::signals::Order;
 use crate::snapshot::State;
@@ -34,8 +35,25 @@ impl Api {
             "/readyz" if get => self.ready(),
             "/metrics" if get => self.metrics().await,
             "/reload" if post => self.reload().await,
-            "/healthz" | "/readyz" | "/metrics" => not_allowed("GET, HEAD"),
-            "/reload" => not_allowed("POST"),
+            "/cache" if get => {
+                let (state, query) = (self.state.clone(), Query::parse(request.uri().query()));
+                // The table's locks are taken one after the other.
+                let listed = tokio::task::spawn_blocking(move || cache::list(&state, &query)).await;
+                listed.map_or_else(|error| told(Err(failed(&error))), told)
+            }
+            "/cache/entry" if get => {
+                told(cache::entry(&self.state, &Query::parse(request.uri().query())).await)
+            }
+            "/cache/purge" if post => {
+                told(cache::purge(&self.state, &Query::parse(request.uri().query())).await)
+            }
+            "/cache/warm" if post => {
+                told(cache::warm(&self.state, &Query::parse(request.uri().query())).await)
+            }
+            "/healthz" | "/readyz" | "/metrics" | "/cache" | "/cache/entry" => {
+                not_allowed("GET, HEAD")
+            }
+            "/reload" | "/cache/purge" | "/cache/warm" => not_allowed("POST"),
             _ => text(StatusCode::NOT_FOUND, "no such endpoint\n".into()),
         }
     }
@@ -75,6 +93,19 @@ impl Api {
             Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".into()),
         }
     }
+}
+
+fn told(told: Result<cache::Told, cache::Told>) -> Response<Full<Bytes>> {
+    let (status, value) = told.unwrap_or_else(|wrong| wrong);
+    let mut response = text(status, format!("{value:#}\n"));
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+fn failed(error: &tokio::task::JoinError) -> cache::Told {
+    let why = serde_json::json!({ "error": error.to_string() });
+    (StatusCode::INTERNAL_SERVER_ERROR, why)
 }
 
 fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {

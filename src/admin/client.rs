@@ -20,6 +20,17 @@ pub struct Said {
     pub text: String,
 }
 
+/// The query of these names and values.
+#[must_use]
+pub fn query(pairs: &[(&str, &str)]) -> String {
+    let encoded = pairs.iter().map(|(name, value)| {
+        let value =
+            percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC);
+        format!("{name}={value}")
+    });
+    encoded.collect::<Vec<_>>().join("&")
+}
+
 /// Asks the server behind this socket, and waits a minute for it at most.
 ///
 /// # Errors

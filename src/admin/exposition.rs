@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::fastcgi::limiter::Limiter;
+use crate::page_cache::counters::PageCounters;
 use crate::snapshot::State;
 
 /// Everything that is counted, in the text format of Prometheus (version 0.0.4).
@@ -17,6 +18,7 @@ pub fn render(state: &State) -> String {
     requests(&mut text, state);
     connections(&mut text, state);
     cache(&mut text, state);
+    pages(&mut text, state);
     responders(&mut text, state);
     text.family(
         "nostat_reloads_total",
@@ -166,6 +168,87 @@ fn usage(text: &mut Text, state: &State) {
     );
     text.sample("nostat_cache_looks", &[], usage.looks as u64);
 }
+
+fn pages(text: &mut Text, state: &State) {
+    let sites = state.page_counters.all();
+    let by_site = |text: &mut Text, name: &str, help, label, counted: CountedPages| {
+        text.family(name, "counter", help);
+        for (site, counters) in &sites {
+            for (value, count) in counted(counters) {
+                text.sample(name, &[("site", site), (label, value)], count);
+            }
+        }
+    };
+    by_site(
+        text,
+        "nostat_page_cache_requests_total",
+        "Requests of sites with a page cache, by what it had to do.",
+        "outcome",
+        |counters| counters.outcomes().collect(),
+    );
+    by_site(
+        text,
+        "nostat_page_cache_bypass_total",
+        "Requests that passed by the page cache, by reason.",
+        "reason",
+        |counters| counters.bypasses().collect(),
+    );
+    by_site(
+        text,
+        "nostat_page_cache_refused_total",
+        "Answers that were not kept as pages, by reason.",
+        "reason",
+        |counters| counters.refusals().collect(),
+    );
+    by_site(
+        text,
+        "nostat_page_cache_refreshes_total",
+        "Pages fetched anew while the old one was sent, by result.",
+        "result",
+        |counters| counters.refreshes().to_vec(),
+    );
+    let held = state.pages.held();
+    text.family("nostat_page_cache_pages", "gauge", "Pages kept, by where.");
+    text.sample(
+        "nostat_page_cache_pages",
+        &[("store", "memory")],
+        held.pages,
+    );
+    text.sample(
+        "nostat_page_cache_pages",
+        &[("store", "disk")],
+        held.disk_pages,
+    );
+    text.family(
+        "nostat_page_cache_bytes",
+        "gauge",
+        "Bytes of pages kept, by where.",
+    );
+    text.sample(
+        "nostat_page_cache_bytes",
+        &[("store", "memory")],
+        held.bytes,
+    );
+    text.sample(
+        "nostat_page_cache_bytes",
+        &[("store", "disk")],
+        held.disk_bytes,
+    );
+    text.family(
+        "nostat_page_cache_bytes_limit",
+        "gauge",
+        "Bytes that pages in memory may have.",
+    );
+    text.sample("nostat_page_cache_bytes_limit", &[], held.most_bytes);
+    text.family(
+        "nostat_page_cache_purged_total",
+        "counter",
+        "Pages purged from memory.",
+    );
+    text.sample("nostat_page_cache_purged_total", &[], held.purged);
+}
+
+type CountedPages = fn(&PageCounters) -> Vec<(&'static str, u64)>;
 
 fn responders(text: &mut Text, state: &State) {
     let all = state.limiters.all();

@@ -3,8 +3,10 @@
 //! It runs on a thread of its own, so that a scrape or a slow reader takes no worker's time.
 
 pub mod api;
+pub mod cache;
 pub mod client;
 pub mod exposition;
 pub mod socket;
+pub mod table;
 
 pub use socket::AdminSocket;

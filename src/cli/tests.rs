@@ -45,6 +45,61 @@ fn a_file_is_checked() {
 }
 
 #[test]
+fn a_running_server_is_asked_about_its_caches() {
+    let asking = |question, site: Option<&str>, json| {
+        Command::Ask(Asking {
+            question,
+            socket: PathBuf::from("/run/nostat/admin.sock"),
+            site: site.map(str::to_owned),
+            json,
+        })
+    };
+    for (words, expected) in [
+        (
+            "cache ls",
+            asking(Question::List("/".into(), 1000), None, false),
+        ),
+        (
+            "cache ls /wp-content/ --limit 5 --site a.example --json",
+            asking(
+                Question::List("/wp-content/".into(), 5),
+                Some("a.example"),
+                true,
+            ),
+        ),
+        (
+            "cache show /x",
+            asking(Question::Show("/x".into()), None, false),
+        ),
+        (
+            "cache purge /x",
+            asking(Question::Purge(Forget::Path("/x".into())), None, false),
+        ),
+        (
+            "cache purge --prefix /x",
+            asking(Question::Purge(Forget::Prefix("/x".into())), None, false),
+        ),
+        (
+            "cache purge --tag x",
+            asking(Question::Purge(Forget::Tag("x".into())), None, false),
+        ),
+        (
+            "cache purge --all",
+            asking(Question::Purge(Forget::All), None, false),
+        ),
+        (
+            "cache warm *.css",
+            asking(Question::Warm("*.css".into()), None, false),
+        ),
+    ] {
+        assert_eq!(command(words).unwrap(), expected, "{words}");
+    }
+    for words in ["cache", "cache purge", "cache purge /x --all", "cache show"] {
+        assert!(command(words).is_err(), "{words}");
+    }
+}
+
+#[test]
 fn words_that_do_not_go_together_are_refused() {
     for words in [
         "serve",

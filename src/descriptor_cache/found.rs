@@ -128,6 +128,17 @@ impl LookupError {
         }
     }
 
+    /// The word for whoever looks into the cache.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::LinkRefused => "link_refused",
+            Self::NotRegular => "not_regular",
+            Self::Unavailable => "unavailable",
+            Self::Io(_) => "error",
+        }
+    }
+
     /// Whether the error is a property of the tree that may be remembered for a moment.
     pub(super) fn is_cacheable(self) -> bool {
         matches!(self, Self::Forbidden | Self::LinkRefused | Self::NotRegular)

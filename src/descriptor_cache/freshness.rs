@@ -76,28 +76,34 @@ impl Trust {
         if self.is_stale(moment.overflows) {
             return false;
         }
-        let limit = match self {
+        moment.now.since(looked) < self.limit(moment)
+    }
+
+    /// How long a look at a file or directory counts.
+    pub fn limit(&self, moment: &Moment<'_>) -> Duration {
+        match self {
             Self::Watched(_) => moment.settings.valid * SAFETY,
             Self::Local(_) => moment.settings.valid,
             Self::Remote => moment.settings.valid_remote,
-        };
-        moment.now.since(looked) < limit
+        }
     }
 
     /// Whether a remembered error still counts.
     pub fn error_is_valid(&self, moment: &Moment<'_>, brevity: Brevity, looked: Tick) -> bool {
+        !self.is_stale(moment.overflows)
+            && moment.now.since(looked) < self.error_limit(moment, brevity)
+    }
+
+    /// How long a remembered error counts.
+    pub fn error_limit(&self, moment: &Moment<'_>, brevity: Brevity) -> Duration {
         let settings = moment.settings;
-        if self.is_stale(moment.overflows) {
-            return false;
-        }
-        let limit = match (self, brevity) {
+        match (self, brevity) {
             (Self::Watched(_), Brevity::Usual) => {
                 (settings.valid * SAFETY).max(settings.errors_valid)
             }
             (_, Brevity::Usual) => settings.errors_valid,
             (_, Brevity::Brief) => settings.errors_valid.min(BRIEF),
-        };
-        moment.now.since(looked) < limit
+        }
     }
 }
 

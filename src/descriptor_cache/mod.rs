@@ -33,6 +33,7 @@ pub mod freshness;
 pub mod gate;
 pub mod holding;
 pub mod inotify;
+pub mod inspect;
 pub mod judge;
 pub mod key;
 pub mod links;

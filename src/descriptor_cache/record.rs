@@ -132,6 +132,11 @@ impl Record {
         Tick(self.used.load(Ordering::Relaxed))
     }
 
+    /// Uses counted, up to what an entry needs to hold something.
+    pub fn uses(&self) -> u32 {
+        self.uses.load(Ordering::Relaxed)
+    }
+
     /// Notes a use. Writes nothing for a path in steady use but once a second, so that threads that use the same path
     /// do not contend for it.
     pub fn touch(&self, settings: &Settings, now: Tick) {

@@ -15,6 +15,7 @@ use super::file::OpenFile;
 use super::finding::{Displaced, Finding, Known, Look, Overdue, Recalled};
 use super::found::Want;
 use super::freshness::{Moment, Trust};
+use super::inspect::Entry;
 use super::key::{Key, KeyView, Prehashed, Probe};
 use super::record::{Held, Kind, Missed, Record};
 use super::settings::Settings;
@@ -279,6 +280,42 @@ impl Store {
             let table = shard.0.read();
             (found + table.found.len(), missed + table.missed.len())
         })
+    }
+
+    /// Shows every entry that is meant, shard by shard.
+    pub fn for_each(&self, meant: impl Fn(&Key) -> bool, mut show: impl FnMut(&Key, Entry<'_>)) {
+        for shard in &self.shards {
+            let table = shard.0.read();
+            for (key, record) in table.found.iter().filter(|(key, _)| meant(key)) {
+                show(key, Entry::Found(record));
+            }
+            for (key, missed) in table.missed.iter().filter(|(key, _)| meant(key)) {
+                show(key, Entry::Missed(missed));
+            }
+        }
+    }
+
+    /// Takes out every entry that is meant and counts them; looks that are under way are not entered.
+    pub fn forget(&self, meant: impl Fn(&Key) -> bool) -> (Vec<Record>, usize) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        let (mut records, mut count) = (Vec::new(), 0);
+        for shard in &self.shards {
+            let mut table = shard.0.write();
+            let keys: Vec<Key> = table
+                .found
+                .iter()
+                .map(|(key, _)| key)
+                .chain(table.missed.iter().map(|(key, _)| key))
+                .filter(|key| meant(key))
+                .cloned()
+                .collect();
+            count += keys.len();
+            for key in &keys {
+                records.extend(table.found.pop(key));
+                table.missed.pop(key);
+            }
+        }
+        (records, count)
     }
 
     fn shard(&self, bits: usize) -> &Shard {

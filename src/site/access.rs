@@ -17,6 +17,20 @@ pub struct Access {
     no_php: Vec<Pattern>,
 }
 
+/// Why a path is refused to everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A segment begins with a dot.
+    #[error("a segment of it begins with a dot")]
+    Hidden,
+    /// `deny` of the settings.
+    #[error("the key deny names it")]
+    Deny,
+    /// The preset's list.
+    #[error("the preset never sends such: settings, dumps, logs, backups, private folders")]
+    Preset,
+}
+
 impl Access {
     /// Compiles a site's rules.
     ///
@@ -38,18 +52,29 @@ impl Access {
     /// Whether this path is refused to everybody.
     #[must_use]
     pub fn denies(&self, path: &[u8]) -> bool {
+        self.refusal(path).is_some()
+    }
+
+    /// Why this path is refused to everybody; none: it is not.
+    #[must_use]
+    pub fn refusal(&self, path: &[u8]) -> Option<Refusal> {
         let path = path.strip_prefix(b"/").unwrap_or(path);
-        has_dot_segment(path)
-            || self.deny.iter().any(|pattern| pattern.matches(path))
-            || match self.preset {
-                Preset::Wordpress => {
-                    wordpress::is_sensitive(path)
-                        || wordpress::is_private_in_root(path)
-                        || self.layout.is_private(path)
-                }
-                Preset::Php => wordpress::is_sensitive(path),
-                Preset::Static => false,
+        if has_dot_segment(path) {
+            return Some(Refusal::Hidden);
+        }
+        if self.deny.iter().any(|pattern| pattern.matches(path)) {
+            return Some(Refusal::Deny);
+        }
+        let of_preset = match self.preset {
+            Preset::Wordpress => {
+                wordpress::is_sensitive(path)
+                    || wordpress::is_private_in_root(path)
+                    || self.layout.is_private(path)
             }
+            Preset::Php => wordpress::is_sensitive(path),
+            Preset::Static => false,
+        };
+        of_preset.then_some(Refusal::Preset)
     }
 
     /// Whether PHP may run this script.

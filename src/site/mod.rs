@@ -19,6 +19,7 @@
 //! | [`conditional`], [`partial`] | whole, 304, 412, 206 or 416? |
 //! | [`response`] | the answer itself, and those without a file |
 //! | [`plugin_pages`] | has a cache plugin written the page? |
+//! | [`explain`] | why is a path answered as it is? |
 //! | [`warm`] | what is taken into the cache before anybody asks? |
 //! | [`accel`] | a file named by PHP (X-Accel-Redirect, X-Sendfile) |
 
@@ -28,6 +29,7 @@ pub mod cache_control;
 pub mod conditional;
 pub mod decision;
 pub mod directory_rules;
+pub mod explain;
 pub mod hosts;
 pub mod htaccess;
 pub mod media_type;

@@ -110,6 +110,12 @@ impl Router {
         })
     }
 
+    /// Which paths are refused.
+    #[must_use]
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// What the target is in this generation of the root.
     ///
     /// # Errors

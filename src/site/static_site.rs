@@ -117,6 +117,11 @@ impl StaticSite {
         &self.warm
     }
 
+    /// The routing rules.
+    pub(super) fn router(&self) -> &Router {
+        &self.router
+    }
+
     /// The cache it looks its files up in.
     #[must_use]
     pub fn cache(&self) -> &Arc<DescriptorCache> {
@@ -334,7 +339,7 @@ impl StaticSite {
     }
 
     /// The folders' own rules.
-    async fn is_allowed<F: Fields + ?Sized>(
+    pub(super) async fn is_allowed<F: Fields + ?Sized>(
         &self,
         generation: &Arc<RootGeneration>,
         path: TreePath<'_>,

@@ -24,17 +24,27 @@ pub struct Warmed {
 
 /// Takes in what the patterns of `site` mean in its present generation.
 pub async fn warm(site: &StaticSite) -> Warmed {
+    warm_patterns(site, site.warm_patterns()).await
+}
+
+/// Takes in what these patterns mean.
+pub async fn warm_patterns(site: &StaticSite, patterns: &[Pattern]) -> Warmed {
     let generation = site.root().current();
     let mut warmed = Warmed::default();
-    let walking = walk(site, &generation, &mut warmed);
+    let walking = walk(site, &generation, patterns, &mut warmed);
     if tokio::time::timeout(LONGEST, walking).await.is_err() {
         warmed.is_cut = true;
     }
     warmed
 }
 
-async fn walk(site: &StaticSite, generation: &Arc<RootGeneration>, warmed: &mut Warmed) {
-    let mut folders = VecDeque::from(beginnings(site.warm_patterns()));
+async fn walk(
+    site: &StaticSite,
+    generation: &Arc<RootGeneration>,
+    patterns: &[Pattern],
+    warmed: &mut Warmed,
+) {
+    let mut folders = VecDeque::from(beginnings(patterns));
     let mut listed = 0;
     while let Some(folder) = folders.pop_front() {
         listed += 1;
@@ -54,11 +64,7 @@ async fn walk(site: &StaticSite, generation: &Arc<RootGeneration>, warmed: &mut 
             };
             if is_directory {
                 folders.push_back(path);
-            } else if site
-                .warm_patterns()
-                .iter()
-                .any(|pattern| pattern.matches(&path))
-            {
+            } else if patterns.iter().any(|pattern| pattern.matches(&path)) {
                 files.push(path);
             }
         }

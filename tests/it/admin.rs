@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use crate::support::DEADLINE;
 use crate::support::document_root::{DocumentRoot, STYLE_PATH};
-use crate::support::fake_responder::FakeResponder;
+use crate::support::fake_responder::{FakeResponder, Script};
 use crate::support::nostat::{BINARY, Config, Nostat};
 
 fn with_socket(root: &DocumentRoot, config: Config) -> (Config, PathBuf) {
@@ -196,4 +196,154 @@ fn nobody_behind_the_socket_is_told_with_what_to_do() {
     let asked = command(&["status"], &root.outside().join("none.sock"));
     assert!(!asked.status.success());
     assert!(String::from_utf8_lossy(&asked.stderr).contains("admin: {socket"));
+}
+
+/// The JSON of an answer.
+fn json(socket: &Path, method: &str, path: &str) -> serde_json::Value {
+    let (status, text) = ask(socket, method, path);
+    assert_eq!(status, 200, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn what_the_caches_hold_is_listed_explained_and_forgotten() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    responder.on(
+        "/about/",
+        Script::answers("Content-Type: text/html\r\nCache-Tag: post-7\r\n\r\n<html>kept"),
+    );
+    let config = Config::wordpress(&root, &responder).site("page_cache", "memory");
+    let (config, socket) = with_socket(&root, config);
+    let server = Nostat::start(&config);
+    server.settled(STYLE_PATH);
+    server.get(STYLE_PATH);
+    server.get("/wp-content/missing.css");
+    server.get("/about/");
+    server.get("/about/");
+
+    let held = json(&socket, "GET", "/cache?prefix=/wp-content/");
+    let file = |path: &str| {
+        let files = held["files"].as_array().unwrap();
+        files
+            .iter()
+            .find(|file| file["path"] == path)
+            .unwrap_or_else(|| panic!("{path} in {held:#}"))
+            .clone()
+    };
+    let style = file(STYLE_PATH);
+    assert_eq!(style["kind"], "file");
+    assert_eq!(style["tier"], "memory");
+    assert!(
+        ["watch", "valid"]
+            .iter()
+            .any(|by| style["vouched_by"] == *by),
+        "{style}"
+    );
+    assert_eq!(file("/wp-content/missing.css")["kind"], "missing");
+    assert_eq!(
+        json(&socket, "GET", "/cache?prefix=/nothing/")["files"],
+        serde_json::json!([])
+    );
+    let page = &json(&socket, "GET", "/cache?prefix=/about&kind=page")["pages"][0];
+    assert_eq!(
+        (&page["path"], &page["host"]),
+        (&"/about".into(), &"example.com".into())
+    );
+    assert_eq!(page["tags"], serde_json::json!(["post-7"]));
+    assert_eq!(ask(&socket, "GET", "/cache?site=nobody").0, 404);
+
+    for (path, kind, status) in [
+        (STYLE_PATH, "file", Some(200)),
+        ("/about/", "page", None),
+        ("/.git/config", "refused", Some(403)),
+        ("/wp-content/missing.css", "missing", Some(404)),
+        ("/wp-content", "folder", Some(301)),
+    ] {
+        let said = json(&socket, "GET", &format!("/cache/entry?path={path}"));
+        let site = &said["sites"][0];
+        assert_eq!(site["kind"], kind, "{path}: {said:#}");
+        assert_eq!(site["status"].as_u64(), status, "{path}");
+    }
+    let shown = command(&["cache", "show", "/.git/config"], &socket);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        text.contains("refused: a segment of it begins with a dot"),
+        "{text}"
+    );
+    let listed = command(&["cache", "ls", "/wp-content/"], &socket);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(text.contains("TIER") && text.contains(STYLE_PATH), "{text}");
+
+    assert_eq!(ask(&socket, "POST", "/cache/purge").0, 400);
+    assert_eq!(ask(&socket, "GET", "/cache/purge?all").0, 405);
+    let purged = json(&socket, "POST", "/cache/purge?tag=post-7");
+    assert_eq!((&purged["pages"], &purged["files"]), (&1.into(), &0.into()));
+    let purged = command(&["cache", "purge", "--prefix", "/wp-content/"], &socket);
+    let text = String::from_utf8_lossy(&purged.stdout).into_owned();
+    assert!(
+        text.starts_with("forgotten: ") && !text.starts_with("forgotten: 0 files"),
+        "{text}"
+    );
+    assert_eq!(
+        json(&socket, "GET", "/cache?prefix=/wp-content/&kind=file")["files"],
+        serde_json::json!([])
+    );
+    assert_eq!(server.get(STYLE_PATH).status, 200);
+
+    let warmed = json(&socket, "POST", "/cache/warm?path=*.css");
+    assert!(
+        warmed["files"].as_u64().is_some_and(|files| files > 0),
+        "{warmed}"
+    );
+    assert_eq!(ask(&socket, "POST", "/cache/warm").0, 400);
+}
+
+#[test]
+fn pages_are_counted_by_what_the_cache_did() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    responder.on(
+        "/about/",
+        Script::answers("Content-Type: text/html\r\n\r\n<html>kept"),
+    );
+    responder.on("/own/", Script::answers("Set-Cookie: a=b\r\n\r\nown"));
+    let config = Config::wordpress(&root, &responder)
+        .site("hosts", "[example.com]")
+        .site("page_cache", "memory");
+    let (config, socket) = with_socket(&root, config);
+    let server = Nostat::start(&config);
+    for _ in 0..3 {
+        server.get("/about/");
+    }
+    server.get_with("/about/", &[("Cookie", "wordpress_logged_in_0=me")]);
+    server.get("/own/");
+    let metrics = ask(&socket, "GET", "/metrics").1;
+    for (name, count) in [
+        (
+            "nostat_page_cache_requests_total{site=\"example.com\",outcome=\"hit\"}",
+            2,
+        ),
+        (
+            "nostat_page_cache_requests_total{site=\"example.com\",outcome=\"miss\"}",
+            2,
+        ),
+        (
+            "nostat_page_cache_bypass_total{site=\"example.com\",reason=\"cookie\"}",
+            1,
+        ),
+        (
+            "nostat_page_cache_refused_total{site=\"example.com\",reason=\"set_cookie\"}",
+            1,
+        ),
+        ("nostat_page_cache_pages{store=\"memory\"}", 1),
+        (
+            "nostat_requests_total{site=\"example.com\",kind=\"page\",status=\"200\"}",
+            2,
+        ),
+        (
+            "nostat_requests_total{site=\"example.com\",kind=\"php\",status=\"200\"}",
+            3,
+        ),
+    ] {
+        assert_eq!(sample(&metrics, name), Some(count), "{name}\n{metrics}");
+    }
 }
