@@ -3,7 +3,11 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_LOCATION, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
+use http::HeaderMap;
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE,
+    ETAG, EXPIRES, HeaderName, IF_NONE_MATCH, LOCATION, TRANSFER_ENCODING, VARY,
+};
 use pingora_cache::lock::{CacheKeyLockImpl, CacheLock};
 use pingora_cache::{CacheOptionOverrides, CachePhase, NoCacheReason, RespCacheable};
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
@@ -59,6 +63,19 @@ pub fn judged(
             )
         }
     }
+}
+
+/// The head of an old page with the fields of the answer that has confirmed it (RFC 9111 §3.2).
+pub fn renewed(page: &ResponseHeader, by: &HeaderMap) -> ResponseHeader {
+    let mut head = page.clone();
+    for name in by.keys().filter(|name| !OF_CONTENT.contains(name)) {
+        head.remove_header(name);
+        for value in by.get_all(name) {
+            // They have been fields before.
+            let _ = head.append_header(name.clone(), value.clone());
+        }
+    }
+    head
 }
 
 /// Entity-tags of ours mean nothing to the application.
@@ -200,6 +217,16 @@ fn is_wordpress(handed: &Handed) -> bool {
     handed.site.settings().preset == crate::site::Preset::Wordpress
 }
 
+/// Fields that belong to the content that is kept.
+const OF_CONTENT: [HeaderName; 7] = [
+    CONNECTION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    ETAG,
+    TRANSFER_ENCODING,
+    VARY,
+];
 /// The longest time that others wait for one who fills a page.
 const LONGEST_FILL: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);

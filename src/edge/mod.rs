@@ -16,6 +16,7 @@
 //! - [`close_delimited`] is how HTTP/1.0 clients get answers of unknown length.
 //! - [`failure`] says whose fault a failure is, and the status for it.
 //! - [`upstream_request`] is what PHP-FPM or the origin is asked.
+//! - [`upstream_response`] is what of an origin's answer stays behind.
 //! - [`accel`] answers X-Accel-Redirect and X-Sendfile.
 //! - [`rendered`] turns an answer made here into Pingora's types.
 //! - [`limits`] are the settings of all of these.
@@ -40,5 +41,6 @@ pub mod sending;
 pub mod socket;
 pub mod turn;
 pub mod upstream_request;
+pub mod upstream_response;
 
 pub use limits::Limits;

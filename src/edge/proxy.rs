@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::HeaderMap;
 use pingora_cache::key::CacheKey;
 use pingora_cache::{CacheMeta, ForcedFreshness, HitHandler, NoCacheReason, RespCacheable};
 use pingora_core::modules::http::HttpModules;
@@ -13,7 +14,7 @@ use pingora_core::protocols::http::HttpTask;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
-use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, Session};
+use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, RangeType, Session};
 
 use crate::edge::caching;
 use crate::edge::close_delimited::CloseDelimited;
@@ -21,7 +22,7 @@ use crate::edge::failure::{CLIENT_GONE, cause_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::log_entry::Outcome;
 use crate::edge::rendered::response_header;
-use crate::edge::upstream_request;
+use crate::edge::{upstream_request, upstream_response};
 use crate::fastcgi::session::{Responder, ResponderRequest};
 use crate::fastcgi::spool::{self, SpoolError};
 use crate::fastcgi::trace::Trace;
@@ -53,6 +54,8 @@ pub struct Passage {
     upstream_done: Option<Duration>,
     /// Why its answer does not become a page.
     refusal: Option<Refusal>,
+    /// The fields of an answer that has confirmed an old page.
+    confirmed: Option<HeaderMap>,
 }
 
 impl Proxy {
@@ -190,6 +193,15 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
     ) -> Result<()> {
         self.state.cache.take_in_events().await;
+        let handed = passage.handed()?;
+        if matches!(handed.inward, Inward::Origin) {
+            upstream_response::of_origin(response);
+        }
+        if handed.fill.is_some() && response.status == http::StatusCode::NOT_MODIFIED {
+            // A page keeps the tag of its content.
+            response.remove_header(&http::header::ETAG);
+            passage.confirmed = Some(response.headers.clone());
+        }
         let method = &session.req_header().method;
         let now = self.state.clock.unix();
         caching::forget_changed(self.state.pages, passage.handed()?, method, response, now).await;
@@ -236,6 +248,10 @@ impl ProxyHttp for Proxy {
         let Some(fill) = passage.handed()?.fill.as_ref() else {
             return Ok(RespCacheable::Uncacheable(NoCacheReason::NeverEnabled));
         };
+        // Pingora takes over but a few of them.
+        let renewed = passage.confirmed.as_ref();
+        let renewed = renewed.map(|by| caching::renewed(response, by));
+        let response = renewed.as_ref().unwrap_or(response);
         let (judged, refusal) =
             caching::judged(self.state.pages, fill, response, self.state.clock.unix());
         passage.refusal = refusal;
@@ -252,9 +268,19 @@ impl ProxyHttp for Proxy {
         Ok(false)
     }
 
-    fn should_serve_stale(
+    /// Asked only where the cache takes part: pages are sent whole.
+    fn range_header_filter(
         &self,
         _: &mut Session,
+        _: &mut ResponseHeader,
+        _: &mut Passage,
+    ) -> RangeType {
+        RangeType::None
+    }
+
+    fn should_serve_stale(
+        &self,
+        session: &mut Session,
         passage: &mut Passage,
         error: Option<&Error>,
     ) -> bool {
@@ -262,7 +288,12 @@ impl ProxyHttp for Proxy {
             .handed()
             .ok()
             .and_then(|handed| handed.fill.as_ref());
-        fill.is_some_and(|fill| caching::may_send_stale(fill, error))
+        let may = fill.is_some_and(|fill| caching::may_send_stale(fill, error));
+        if may && error.is_some_and(|error| !matches!(error.etype(), ErrorType::HTTPStatus(_))) {
+            // Pingora closes the connection then, and the client is to know.
+            session.set_keepalive(None);
+        }
+        may
     }
 
     async fn response_filter(

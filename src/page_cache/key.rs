@@ -29,8 +29,11 @@ pub struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The key, with the values of the fields that pages depend on.
-    pub fn key<'v>(&self, vary: impl Iterator<Item = Option<&'v [u8]>>) -> Key {
+    /// The key, with the lines of the fields that pages depend on: all lines of the first, then of the second …
+    pub fn key<'v, L>(&self, vary: impl Iterator<Item = L>) -> Key
+    where
+        L: Iterator<Item = &'v [u8]>,
+    {
         let mut text =
             Vec::with_capacity(64 + self.site.len() + self.host.len() + self.target.len());
         text.extend_from_slice(self.site.as_bytes());
@@ -47,11 +50,11 @@ impl Parts<'_> {
         push_host(&mut text, self.host, self.https);
         text.push(0);
         text.extend_from_slice(self.target);
-        for value in vary {
+        // No value of a field holds either of these bytes.
+        for lines in vary {
             text.push(0);
-            // Absent is another value than empty.
-            if let Some(value) = value {
-                text.push(b'=');
+            for value in lines {
+                text.push(1);
                 text.extend_from_slice(value);
             }
         }
@@ -103,7 +106,7 @@ mod tests {
 
     #[test]
     fn whatever_a_page_depends_on_makes_another_key() {
-        let key = |parts: Parts<'_>| parts.key([].into_iter()).text;
+        let key = |parts: Parts<'_>| parts.key(std::iter::empty::<std::iter::Empty<_>>()).text;
         let plain = key(PARTS);
         for other in [
             Parts { site: "b", ..PARTS },
@@ -141,9 +144,15 @@ mod tests {
             }),
             plain
         );
-        let values = |values: &[Option<&[u8]>]| PARTS.key(values.iter().copied()).text;
-        assert_ne!(values(&[None]), values(&[Some(b"")]));
-        assert_ne!(values(&[Some(b"a"), None]), values(&[None, Some(b"a")]));
+        let values = |fields: &[&[&[u8]]]| {
+            PARTS
+                .key(fields.iter().map(|lines| lines.iter().copied()))
+                .text
+        };
+        assert_ne!(values(&[&[]]), values(&[&[b""]]));
+        assert_ne!(values(&[&[b"a"], &[]]), values(&[&[], &[b"a"]]));
+        assert_ne!(values(&[&[b"a"]]), values(&[&[b"a", b"b"]]));
+        assert_ne!(values(&[&[b"a", b"b"]]), values(&[&[b"a"], &[b"b"]]));
     }
 
     #[test]

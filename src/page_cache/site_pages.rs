@@ -194,7 +194,7 @@ impl SitePages {
             target: target.as_deref().unwrap_or(request.target.raw_path),
         };
         let vary = self.rules.vary.iter();
-        Ok(parts.key(vary.map(|name| request.fields.first(name))))
+        Ok(parts.key(vary.map(|name| request.fields.lines(name))))
     }
 
     /// The fields that the application sees of a request that fills a page, in order, beside Host and those that tell of

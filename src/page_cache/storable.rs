@@ -3,11 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
-use http::header::{AGE, CONTENT_ENCODING, CONTENT_RANGE, PRAGMA, SET_COOKIE, VARY};
+use http::header::{AGE, CONTENT_ENCODING, CONTENT_RANGE, DATE, PRAGMA, SET_COOKIE, VARY};
 use pingora_cache::CacheMeta;
 use pingora_cache::CacheMetaDefaults;
-use pingora_cache::cache_control::CacheControl;
-use pingora_cache::filters::{calculate_fresh_until, calculate_serve_stale_durations};
+use pingora_cache::cache_control::{CacheControl, DirectiveKey, InterpretCacheControl as _};
+use pingora_cache::filters::{calculate_expires_header_time, calculate_serve_stale_durations};
 use pingora_http::ResponseHeader;
 
 use crate::page_cache::settings::Rules;
@@ -95,8 +95,14 @@ pub fn judge(
         return Err(Refusal::Vary);
     }
     let control = CacheControl::from_resp_headers(header);
-    let says = |found: fn(&CacheControl) -> bool| control.as_ref().is_some_and(found);
-    if says(|control| control.no_store() || control.private() || control.no_cache()) {
+    // Also of single fields: `private="set-cookie"`.
+    let forbidden = [
+        DirectiveKey::NoStore,
+        DirectiveKey::Private,
+        DirectiveKey::NoCache,
+    ];
+    let forbids = |control: &CacheControl| forbidden.iter().any(|key| control.has_directive(key));
+    if control.as_ref().is_some_and(forbids) {
         return Err(Refusal::CacheControl);
     }
     // RFC 9111 §5.4: it means no-cache where Cache-Control says nothing.
@@ -112,8 +118,13 @@ pub fn judge(
     let fresh_until = match accel_expires(header, now) {
         Some(until) if until <= now => return Err(Refusal::CacheControl),
         Some(until) => until,
-        None => calculate_fresh_until(now, control.as_ref(), header, false, &NO_DEFAULTS)
-            .unwrap_or(now + own),
+        None => match control
+            .as_ref()
+            .and_then(|control| control.fresh_duration())
+        {
+            Some(life) => now + life.min(A_YEAR),
+            None => expires(header, now).unwrap_or(now + own),
+        },
     };
     let before = Duration::from_secs(number(header, AGE.as_str()).unwrap_or(0));
     let fresh_until = fresh_until - before.min(A_YEAR);
@@ -135,6 +146,10 @@ pub fn judge(
     let mut kept = header.clone();
     kept.remove_header("x-accel-expires");
     kept.remove_header(&AGE);
+    // Between the application and us (RFC 9111 §3.1).
+    for name in ["proxy-authenticate", "proxy-authentication-info"] {
+        kept.remove_header(name);
+    }
     Ok(CacheMeta::new(
         fresh_until,
         now - before.min(A_YEAR),
@@ -164,6 +179,17 @@ fn is_coded(header: &ResponseHeader) -> bool {
     codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
+/// What Expires says, by the sender's own clock (RFC 9111 §4.2.1); what is no date is over (§5.3).
+fn expires(header: &ResponseHeader, now: SystemTime) -> Option<SystemTime> {
+    let until = calculate_expires_header_time(header)?;
+    let date = header.headers.get(DATE).and_then(|date| date.to_str().ok());
+    let sent = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    Some(match sent {
+        Some(sent) => now + until.duration_since(sent).unwrap_or_default().min(A_YEAR),
+        None => until.min(now + A_YEAR),
+    })
+}
+
 /// `X-Accel-Expires`: seconds, or `@` and seconds since 1970.
 fn accel_expires(header: &ResponseHeader, now: SystemTime) -> Option<SystemTime> {
     let value = header.headers.get("x-accel-expires")?.to_str().ok()?.trim();
@@ -177,7 +203,9 @@ fn accel_expires(header: &ResponseHeader, now: SystemTime) -> Option<SystemTime>
 }
 
 fn number(header: &ResponseHeader, name: &str) -> Option<u64> {
-    header.headers.get(name)?.to_str().ok()?.trim().parse().ok()
+    // The first one counts (RFC 9111 §5.1).
+    let value = header.headers.get(name)?.to_str().ok()?;
+    value.split(',').next()?.trim().parse().ok()
 }
 
 /// The words that group pages, of the fields that purges by them are known by: Cache-Tag (members), Surrogate-Key and xkey
@@ -202,7 +230,6 @@ pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-const NO_DEFAULTS: CacheMetaDefaults = CacheMetaDefaults::new(|_| None, 0, 0);
 const A_YEAR: Duration = Duration::from_secs(365 * 86400);
 /// Cookies are left out or pass by, codings are made here, and one user agent asks for all phones, one for all others.
 const SAME_FOR_ALL: [&str; 6] = [

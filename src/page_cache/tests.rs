@@ -228,6 +228,20 @@ fn how_long_answers_are_kept() {
             (30, 60, 3600),
         ),
         (200, &[("Content-Encoding", "identity")], (30, 60, 3600)),
+        (
+            200,
+            &[("Cache-Control", "max-age=100"), ("Age", "40, 90")],
+            (60, 60, 3600),
+        ),
+        // By the sender's clock, which is late.
+        (
+            200,
+            &[
+                ("Date", "Mon, 01 Jan 2024 00:00:00 GMT"),
+                ("Expires", "Mon, 01 Jan 2024 00:00:20 GMT"),
+            ],
+            (20, 60, 3600),
+        ),
     ] {
         assert_eq!(
             life(&told, status, fields),
@@ -265,6 +279,14 @@ fn how_long_answers_are_kept() {
             Refusal::Stale,
         ),
         (200, &[("Expires", "0")], Refusal::Stale),
+        (
+            200,
+            &[
+                ("Date", "Mon, 01 Jan 2120 00:00:00 GMT"),
+                ("Expires", "Tue, 01 Jan 2115 00:00:00 GMT"),
+            ],
+            Refusal::Stale,
+        ),
         (200, &[("Vary", "Accept-Language")], Refusal::Vary),
         (200, &[("Vary", "*")], Refusal::Vary),
         (200, &[("Content-Encoding", "br")], Refusal::Content),

@@ -8,6 +8,7 @@ use std::thread;
 use crate::support::client::Response;
 use crate::support::document_root::DocumentRoot;
 use crate::support::eventually;
+use crate::support::fake_origin::{FakeOrigin, OriginRequest};
 use crate::support::fake_responder::{FakeResponder, Gate, Script};
 use crate::support::nostat::{Config, Nostat};
 
@@ -713,4 +714,108 @@ fn the_log_and_the_metrics_tell_what_the_page_cache_did() {
             "\"page_bypass\" \"php\""
         ]
     );
+}
+
+/// A page cache before an HTTP origin that says this.
+fn before_origin(
+    page_cache: &str,
+    answer: impl Fn(&OriginRequest) -> Vec<u8> + Send + Sync + 'static,
+) -> (DocumentRoot, FakeOrigin, Nostat) {
+    let (root, origin) = (DocumentRoot::empty(), FakeOrigin::start(answer));
+    let config = Config::preset("static", root.path())
+        .site("origin", &format!("[\"{}\"]", origin.address()))
+        .site("page_cache", page_cache);
+    let server = Nostat::start(&config);
+    (root, origin, server)
+}
+
+#[test]
+fn an_origin_confirms_a_page_and_its_fields_are_renewed() {
+    let (_root, origin, server) = before_origin(
+        "{store: memory, valid: 1s, stale_while_revalidate: 0s}",
+        |request| {
+            match request.field("if-none-match") {
+            Some("\"v1\"") => {
+                b"HTTP/1.1 304 Not Modified\r\nETag: \"other\"\r\nX-A: 2\r\nX-B: new\r\n\r\n".to_vec()
+            }
+            _ => b"HTTP/1.1 200 OK\r\nETag: \"v1\"\r\nX-A: 1\r\nX-C: old\r\nContent-Length: 4\r\n\r\nbody"
+                .to_vec(),
+        }
+        },
+    );
+    server.get("/x").assert(200, b"body");
+    let renewed = eventually("the origin is asked again", || {
+        let answer = server.get("/x");
+        answer.assert(200, b"body");
+        (answer.field("x-a") == Some("2")).then_some(answer)
+    });
+    for answer in [renewed, server.get("/x")] {
+        assert_eq!(answer.field("x-b"), Some("new"));
+        assert_eq!(answer.field("x-c"), Some("old"));
+        assert_eq!(answer.etag(), "\"v1\"");
+    }
+    assert_eq!(origin.requests().len(), 2);
+}
+
+#[test]
+fn fields_of_the_origins_connection_are_not_for_clients() {
+    let (_root, _origin, server) = before_origin("{store: memory, query: [\"*\"]}", |_| {
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: x\r\n\
+          Proxy-Connection: x\r\nTrailer: x\r\nUpgrade: h2c\r\nX-Stays: 1\r\n\r\nx"
+            .to_vec()
+    });
+    for target in ["/x", "/x", "/y"] {
+        let answer = server.get(target);
+        for name in [
+            "x-hop",
+            "keep-alive",
+            "proxy-connection",
+            "trailer",
+            "upgrade",
+            "accept-ranges",
+        ] {
+            assert_eq!(answer.field(name), None, "{name}");
+        }
+        assert_eq!(answer.field("x-stays"), Some("1"));
+    }
+}
+
+#[test]
+fn after_an_old_page_for_a_dead_origin_the_connection_is_told_to_end() {
+    let dead = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_dead = dead.clone();
+    let (_root, _origin, server) = before_origin(
+        "{store: memory, valid: 1s, stale_while_revalidate: 0s}",
+        move |_| match is_dead.load(Ordering::SeqCst) {
+            true => Vec::new(),
+            false => b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nkept".to_vec(),
+        },
+    );
+    server.get("/x").assert(200, b"kept");
+    dead.store(true, Ordering::SeqCst);
+    eventually("an old page", || {
+        let mut connection = server.connect();
+        let answer = connection.get("/x");
+        answer.assert(200, b"kept");
+        let is_old = answer
+            .field("age")
+            .is_some_and(|age| age.parse::<u64>().is_ok_and(|age| age > 1));
+        if answer.closes() {
+            connection.expect_end();
+        } else {
+            connection.get("/x").assert(200, b"kept");
+        }
+        is_old.then_some(())
+    });
+}
+
+#[test]
+fn a_field_in_two_lines_is_another_page() {
+    let shop = shop_with("{store: memory, vary: [Accept-Language]}");
+    shop.page("/a/", "Vary: Accept-Language\r\n", "one");
+    shop.body("/a/", &[("Accept-Language", "de")], "one");
+    shop.page("/a/", "Vary: Accept-Language\r\n", "two");
+    let both = [("Accept-Language", "de"), ("Accept-Language", "fr")];
+    shop.body("/a/", &both, "two");
+    shop.body("/a/", &both[..1], "one");
 }
