@@ -218,7 +218,7 @@ fn is_wordpress(handed: &Handed) -> bool {
 }
 
 /// Fields that belong to the content that is kept.
-const OF_CONTENT: [HeaderName; 7] = [
+const OF_CONTENT: [HeaderName; 9] = [
     CONNECTION,
     CONTENT_ENCODING,
     CONTENT_LENGTH,
@@ -226,6 +226,8 @@ const OF_CONTENT: [HeaderName; 7] = [
     ETAG,
     TRANSFER_ENCODING,
     VARY,
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("content-digest"),
 ];
 /// The longest time that others wait for one who fills a page.
 const LONGEST_FILL: Duration = Duration::from_secs(30);
