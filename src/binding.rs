@@ -10,8 +10,11 @@ use parking_lot::Mutex;
 use pingora_core::server::{Fds, ListenFds};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::admin::AdminSocket;
+use crate::admin::AdminDoors;
+use crate::inherited::Inherited;
 use crate::settings::Settings;
+use crate::token::Token;
+use crate::upgrade::Sockets;
 
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +33,14 @@ pub enum BindError {
         /// As it was written.
         user: String,
         /// What the kernel says.
+        source: io::Error,
+    },
+    /// The admin token cannot be read.
+    #[error("admin.token_file {}: {source}", path.display())]
+    Token {
+        /// The path asked for.
+        path: PathBuf,
+        /// What is wrong.
         source: io::Error,
     },
     /// The admin socket cannot be bound.
@@ -63,18 +74,27 @@ fn admin_hint(error: &io::Error) -> &'static str {
 /// Sockets that are listening, by the address as it was written.
 pub struct Bound(pub ListenFds);
 
-/// Binds every address of the settings, so that a port that is taken is known at once.
+/// Binds every address of the settings that was not inherited, so that a port that is taken is known at once. `kept` is
+/// for a successor.
 ///
 /// # Errors
 /// One of them cannot be listened on.
-pub fn bind(settings: &Settings) -> Result<Bound, BindError> {
+pub fn bind(
+    settings: &Settings,
+    inherited: &mut Inherited,
+    kept: &mut Sockets,
+) -> Result<Bound, BindError> {
     let mut fds = Fds::new();
     for listen in &settings.listen {
         let failed = |source| BindError::Listen {
             address: listen.address,
             source,
         };
-        let socket = bind_one(listen.address).map_err(failed)?;
+        let socket = match inherited.tcp(listen.address) {
+            Some(socket) => socket,
+            None => bind_one(listen.address).map_err(failed)?,
+        };
+        kept.keep(&socket).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         tracing::info!("listening on http://{address}");
         fds.add(listen.address.to_string(), socket.into_raw_fd());
@@ -82,20 +102,49 @@ pub fn bind(settings: &Settings) -> Result<Bound, BindError> {
     Ok(Bound(Arc::new(Mutex::new(fds))))
 }
 
-/// Binds the admin socket, if there is to be one.
+/// Binds the doors of the admin endpoints, if there are to be any.
 ///
 /// # Errors
-/// It cannot be bound, or another process answers there.
-pub fn bind_admin(settings: &Settings) -> Result<Option<AdminSocket>, BindError> {
-    let Some(path) = &settings.admin else {
-        return Ok(None);
-    };
-    let bound = AdminSocket::bind(path).map_err(|source| BindError::Admin {
-        path: path.clone(),
+/// One cannot be bound, or another process answers there; the token cannot be read.
+pub fn bind_admin(
+    settings: &Settings,
+    inherited: &mut Inherited,
+    kept: &mut Sockets,
+) -> Result<AdminDoors, BindError> {
+    let admin = &settings.admin;
+    let mut doors = AdminDoors::default();
+    if let Some(path) = admin.socket.path() {
+        let failed = |source| BindError::Admin {
+            path: path.clone(),
+            source,
+        };
+        match inherited.unix(&path) {
+            Some(listener) => doors.add_socket(listener, &path),
+            None => doors.bind_socket(&path).map_err(failed)?,
+        }
+        tracing::info!("admin socket {}", path.display());
+    }
+    if let Some(address) = admin.listen {
+        let failed = |source| BindError::Listen { address, source };
+        let token = match &admin.token_file {
+            None => None,
+            Some(path) => Some(Token::read(path).map_err(|source| BindError::Token {
+                path: path.clone(),
+                source,
+            })?),
+        };
+        let listener = match inherited.tcp(address) {
+            Some(listener) => listener,
+            None => bind_one(address).map_err(failed)?,
+        };
+        tracing::info!("admin on http://{}", listener.local_addr().map_err(failed)?);
+        doors.add_tcp(listener, token);
+    }
+    doors.keep(kept).map_err(|source| BindError::Admin {
+        path: admin.socket.path().unwrap_or_default(),
         source,
     })?;
-    tracing::info!("admin socket {}", path.display());
-    Ok(Some(bound))
+    Ok(doors)
 }
 
 fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
@@ -115,10 +164,7 @@ fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
 ///
 /// # Errors
 /// They are not known, or may not be taken on.
-pub fn give_up_privileges(
-    settings: &Settings,
-    admin: Option<&AdminSocket>,
-) -> Result<(), BindError> {
+pub fn give_up_privileges(settings: &Settings, admin: &AdminDoors) -> Result<(), BindError> {
     use nix::unistd::{Group, User, initgroups, setgid, setuid};
     let Some(name) = &settings.user else {
         return Ok(());
@@ -143,10 +189,9 @@ pub fn give_up_privileges(
     if nix::unistd::geteuid() == user.uid && nix::unistd::getegid() == group {
         return Ok(());
     }
-    if let Some(admin) = admin {
-        let given = admin.give_to(user.uid.as_raw(), group.as_raw());
-        given.map_err(failed)?;
-    }
+    admin
+        .give_to(user.uid.as_raw(), group.as_raw())
+        .map_err(failed)?;
     let name = std::ffi::CString::new(user.name.as_bytes()).map_err(|_| missing())?;
     initgroups(&name, group).map_err(|error| failed(error.into()))?;
     setgid(group).map_err(|error| failed(error.into()))?;

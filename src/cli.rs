@@ -27,6 +27,8 @@ pub enum Question {
     Status,
     /// To read its settings again.
     Reload,
+    /// To have the binary that is at its place now take over.
+    Upgrade,
     /// What its caches hold below this prefix, at most so many of each.
     List(String, usize),
     /// Why it answers this path as it does.
@@ -101,11 +103,12 @@ impl Command {
             (Some(Verb::Check { config }), None) => Ok(Self::Check(config)),
             (Some(Verb::Status { socket }), None) => Ok(ask(Question::Status, socket)),
             (Some(Verb::Reload { socket }), None) => Ok(ask(Question::Reload, socket)),
+            (Some(Verb::Upgrade { socket }), None) => Ok(ask(Question::Upgrade, socket)),
             (Some(Verb::Cache(cache)), None) => Ok(Self::Ask(cache.asking())),
             (None, Some(config)) => Ok(Self::Serve(Source::Config(config))),
             (Some(_), Some(_)) | (None, None) => Err(Words::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
-                "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat cache, nostat --config FILE",
+                "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat upgrade, nostat cache, nostat --config FILE",
             )),
         }
     }
@@ -153,6 +156,12 @@ enum Verb {
     },
     /// Show what a running server has counted
     Status {
+        /// Its admin socket
+        #[arg(long, value_name = "PATH", default_value = ADMIN_SOCKET)]
+        socket: PathBuf,
+    },
+    /// Have a newly installed binary take over from a running server, without a failed request
+    Upgrade {
         /// Its admin socket
         #[arg(long, value_name = "PATH", default_value = ADMIN_SOCKET)]
         socket: PathBuf,
@@ -254,8 +263,7 @@ impl PurgeWhat {
     }
 }
 
-/// Where `admin: {socket: …}` puts it in the examples.
-const ADMIN_SOCKET: &str = "/run/nostat/admin.sock";
+const ADMIN_SOCKET: &str = crate::admin::settings::DEFAULT_SOCKET;
 
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("source").required(true).args(["config", "root"])))]
@@ -316,7 +324,7 @@ const USAGE: &str = "
   nostat serve --config FILE
   nostat serve --root DIR [--php ADDR] [--listen ADDR]
   nostat check --config FILE
-  nostat status | reload [--socket PATH]
+  nostat status | reload | upgrade [--socket PATH]
   nostat cache ls [PREFIX] | show PATH | purge PATH | warm PATTERN [--socket PATH]
   nostat --config FILE";
 

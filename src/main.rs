@@ -63,6 +63,7 @@ fn asked(asking: &Asking) -> (hyper::Method, String) {
     let (method, path, mut pairs) = match &asking.question {
         Question::Status => (Method::GET, "/metrics", Vec::new()),
         Question::Reload => (Method::POST, "/reload", Vec::new()),
+        Question::Upgrade => (Method::POST, "/upgrade", Vec::new()),
         Question::List(prefix, most) => {
             limit = most.to_string();
             let pairs = vec![("prefix", &**prefix), ("limit", &*limit)];
@@ -90,7 +91,7 @@ fn asked(asking: &Asking) -> (hyper::Method, String) {
 /// An answer for a terminal.
 fn shown(asking: &Asking, text: &str) -> String {
     let show: fn(&serde_json::Value) -> String = match asking.question {
-        Question::Status | Question::Reload => return text.to_owned(),
+        Question::Status | Question::Reload | Question::Upgrade => return text.to_owned(),
         Question::List(..) => table::listing,
         Question::Show(_) => table::explanation,
         Question::Purge(_) => |said| table::numbers(said, "forgotten"),

@@ -17,20 +17,26 @@ use pingora_core::server::{
 };
 use pingora_core::services::Service;
 use pingora_proxy::ProxyServiceBuilder;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::admin::api::Api;
+use crate::admin::socket::SocketFile;
 use crate::binding::{BindError, Bound, bind, bind_admin, give_up_privileges};
 use crate::clock::Clock;
+use crate::config_watch::ConfigWatch;
 use crate::descriptor_cache::budget::DescriptorBudget;
 use crate::edge::lane;
 use crate::edge::proxy::{Door, Proxy};
 use crate::fastcgi::session::Responder;
+use crate::inherited::{Inherited, Predecessor};
+use crate::service_manager;
 use crate::settings::{self, Settings};
 use crate::signals::{self, Order};
 use crate::site::StaticSite;
 use crate::site::warm::warm;
 use crate::snapshot::{LoadError, Snapshot, State};
+use crate::upgrade::{self, Sockets};
 
 /// Why the server has not started.
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +60,15 @@ pub enum StartError {
 /// # Errors
 /// It could not start; nothing listens then.
 pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> {
+    upgrade::note_binary();
+    let mut inherited = Inherited::take();
+    let mut sockets = Sockets::default();
     let (give_order, orders) = signals::hear().map_err(StartError::Signals)?;
     let descriptors = raise_descriptor_limit();
-    let listeners = bind(&settings)?;
-    let admin = bind_admin(&settings)?;
-    give_up_privileges(&settings, admin.as_ref())?;
+    let listeners = bind(&settings, &mut inherited, &mut sockets)?;
+    let admin = bind_admin(&settings, &mut inherited, &mut sockets)?;
+    inherited.say_unused();
+    give_up_privileges(&settings, &admin)?;
 
     let slots = fastcgi_slots(&settings);
     let budget = DescriptorBudget::from_limit(descriptors, slots);
@@ -71,14 +81,10 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
         .map(|listen| listen.address.to_string())
         .collect();
     let state = State::start(settings, Clock::system(), budget.connections)?;
-    let _admin = match admin {
-        Some(socket) => Some(
-            socket
-                .serve(Api::new(state.clone(), give_order))
-                .map_err(StartError::AdminThread)?,
-        ),
-        None => None,
-    };
+    let (succeeded, stop_admin) = tokio::sync::watch::channel(false);
+    let admin_file = admin
+        .serve(Api::new(state.clone(), give_order), stop_admin)
+        .map_err(StartError::AdminThread)?;
 
     let mut server = Server::new_with_opt_and_conf(None, pingora_conf(workers));
     server.bootstrap();
@@ -88,12 +94,19 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
         &addresses,
         listeners,
     ));
+    let admin_file = Arc::new(Mutex::new(admin_file));
     server.run(RunArgs {
         shutdown_signal: Box::new(Signals {
             state: state.clone(),
             file,
             cached_descriptors: budget.cached,
-            orders: Mutex::new(Some(orders)),
+            begin: Mutex::new(Some(Begin {
+                orders,
+                predecessor: inherited.predecessor.take(),
+            })),
+            sockets: Arc::new(sockets),
+            admin_file: admin_file.clone(),
+            succeeded,
         }),
     });
     finish(&state);
@@ -250,13 +263,28 @@ impl Warming {
 
 /// Once a second, off the workers as it may touch slow disks: inactive entries go, roots are looked at again. A call that
 /// hangs on its disk is waited for by nobody, the process' end included: the next ones pass by it.
-async fn keep_time(state: Arc<State>) {
+///
+/// `give_order` is told to reload when the settings file has changed and `watch_config` is on.
+async fn keep_time(state: Arc<State>, mut config: Option<ConfigWatch>, changed: Arc<Notify>) {
     let mut every = tokio::time::interval(TICK);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut warming = Warming::default();
     loop {
         every.tick().await;
         warming.begin(&state.snapshot.load());
+        state.pages.tick();
+        if state.snapshot.load().settings.watch_config
+            && let Some(mut watch) = config.take()
+        {
+            // It may be on a slow disk, too.
+            let looked = tokio::task::spawn_blocking(move || (watch.look(), watch)).await;
+            if let Ok((is_changed, watch)) = looked {
+                config = Some(watch);
+                if is_changed {
+                    changed.notify_one();
+                }
+            }
+        }
         let cache = state.cache.clone();
         let ticked = std::thread::Builder::new()
             .name("cache timer".into())
@@ -271,32 +299,71 @@ struct Signals {
     state: Arc<State>,
     file: Option<PathBuf>,
     cached_descriptors: usize,
-    orders: Mutex<Option<UnboundedReceiver<Order>>>,
+    begin: Mutex<Option<Begin>>,
+    sockets: Arc<Sockets>,
+    admin_file: Arc<Mutex<SocketFile>>,
+    /// Turns true when a successor serves.
+    succeeded: tokio::sync::watch::Sender<bool>,
+}
+
+/// What is taken up once, when serving begins.
+struct Begin {
+    orders: UnboundedReceiver<Order>,
+    predecessor: Option<Predecessor>,
 }
 
 #[async_trait]
 impl ShutdownSignalWatch for Signals {
     /// Obeys orders; returns when everything in flight has ended after the order to stop, or at the second one.
     async fn recv(&self) -> ShutdownSignal {
-        let taken = self.orders.lock().take();
-        let Some(mut orders) = taken else {
+        let taken = self.begin.lock().take();
+        let Some(Begin {
+            mut orders,
+            predecessor,
+        }) = taken
+        else {
             return ShutdownSignal::FastShutdown;
         };
-        tokio::spawn(keep_time(self.state.clone()));
+        let changed = Arc::new(Notify::new());
+        let watch = self.file.clone().map(ConfigWatch::new);
+        tokio::spawn(keep_time(self.state.clone(), watch, changed.clone()));
+        self.say_ready();
+        if let Some(predecessor) = predecessor {
+            predecessor.tell_ready();
+        }
         loop {
-            match orders.recv().await {
+            let order = tokio::select! {
+                order = orders.recv() => order,
+                () = changed.notified() => Some(Order::Reload(None)),
+            };
+            match order {
                 Some(Order::Reload(told)) => {
+                    service_manager::reloading();
                     let result = self.reload().await;
                     self.state.reloads.count(result.is_ok());
+                    service_manager::ready("serving");
                     if let Some(told) = told {
                         // Who has asked may have gone.
                         let _ = told.send(result);
                     }
                 }
+                Some(Order::Upgrade(told)) => {
+                    let result = self.upgrade().await;
+                    let succeeded = result.is_ok();
+                    let _ = told.send(result);
+                    if succeeded {
+                        break;
+                    }
+                }
                 Some(Order::Reopen) => self.state.snapshot.load().access_log.reopen(),
-                Some(Order::Stop) | None => break,
+                Some(Order::Stop) | None => {
+                    service_manager::stopping();
+                    break;
+                }
             }
         }
+        // Its file is for the next process, which may be there already.
+        self.state.pages.leave_disk();
         let patience = self.state.snapshot.load().limits.drain;
         tracing::info!(connections = self.state.lifecycle.connections(), "stopping");
         tokio::select! {
@@ -314,6 +381,48 @@ impl ShutdownSignalWatch for Signals {
 }
 
 impl Signals {
+    /// One line with what a new administrator wants to know first.
+    fn say_ready(&self) {
+        let snapshot = self.state.snapshot.load();
+        let settings = &snapshot.settings;
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            sites = settings.sites.len(),
+            entries = settings.cache.max,
+            descriptors = settings.cache.descriptors,
+            connections = self.state.most_connections(),
+            watch = ?settings.cache.watch,
+            "serving"
+        );
+        service_manager::ready("serving");
+    }
+
+    /// Has another process take over. This one goes on when that one does not serve.
+    async fn upgrade(&self) -> Result<u32, String> {
+        // The successor wants to have it.
+        self.state.pages.leave_disk();
+        let sockets = self.sockets.clone();
+        let handed = tokio::task::spawn_blocking(move || sockets.hand_over()).await;
+        match handed
+            .map_err(|error| error.to_string())
+            .and_then(|result| result.map_err(|error| error.to_string()))
+        {
+            Ok(process) => {
+                tracing::info!(process, "another process serves, this one ends");
+                self.admin_file.lock().leave();
+                self.succeeded.send_replace(true);
+                service_manager::succeeded_by(process);
+                Ok(process)
+            }
+            Err(why) => {
+                tracing::error!("not upgraded, this process goes on: {why}");
+                let settings = &self.state.snapshot.load().settings;
+                self.state.reconfigure_pages(settings);
+                Err(why)
+            }
+        }
+    }
+
     async fn reload(&self) -> Result<(), String> {
         let Some(file) = self.file.clone() else {
             let why = "nothing to reload: there is no settings file";

@@ -10,6 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 pub enum Order {
     /// SIGHUP: read the settings again, and tell whoever waits for it what came of that.
     Reload(Option<oneshot::Sender<Result<(), String>>>),
+    /// Another binary is to take over; tell whoever waits for it what came of that.
+    Upgrade(oneshot::Sender<Result<u32, String>>),
     /// SIGUSR1: open the access log again.
     Reopen,
     /// SIGTERM, SIGINT: stop.

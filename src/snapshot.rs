@@ -122,6 +122,12 @@ impl State {
         Ok(())
     }
 
+    /// Has the page cache take on its settings, and its disk if it has let go of it.
+    pub fn reconfigure_pages(&self, settings: &Settings) {
+        let wants_disk = self.snapshot.load().wants_disk();
+        self.pages.reconfigure(&settings.page_store, wants_disk);
+    }
+
     /// Connections accepted at most.
     pub fn most_connections(&self) -> usize {
         self.most_connections.load(Ordering::Relaxed)

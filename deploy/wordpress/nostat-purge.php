@@ -91,8 +91,8 @@ final class Nostat_Purge {
 		}
 	}
 
-	public static function post_status( string $new, string $old, WP_Post $post ): void {
-		if ( ! is_post_status_viewable( $new ) && ! is_post_status_viewable( $old ) ) {
+	public static function post_status( $new, $old, WP_Post $post ): void {
+		if ( ! is_post_status_viewable( (string) $new ) && ! is_post_status_viewable( (string) $old ) ) {
 			return;
 		}
 		if ( in_array( $post->post_type, self::EVERYWHERE, true ) ) {

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use super::access::{self, Peer};
 use super::cache::{self, Query};
 use super::exposition;
 use crate::signals::Order;
 use crate::snapshot::State;
+use crate::token::Token;
 
 /// What the endpoints answer from.
 pub struct Api {
@@ -26,8 +28,17 @@ impl Api {
         Arc::new(Api { state, orders })
     }
 
-    /// Answers a request.
-    pub async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    /// Answers a request, if its sender may ask that.
+    pub async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+        token: Option<&Token>,
+    ) -> Response<Full<Bytes>> {
+        let path = request.uri().path();
+        if let Err(status) = access::check(peer, request.method(), path, request.headers(), token) {
+            return refused(status);
+        }
         let get = matches!(*request.method(), Method::GET | Method::HEAD);
         let post = *request.method() == Method::POST;
         match request.uri().path() {
@@ -35,6 +46,7 @@ impl Api {
             "/readyz" if get => self.ready(),
             "/metrics" if get => self.metrics().await,
             "/reload" if post => self.reload().await,
+            "/upgrade" if post => self.upgrade().await,
             "/cache" if get => {
                 let (state, query) = (self.state.clone(), Query::parse(request.uri().query()));
                 // The table's locks are taken one after the other.
@@ -53,7 +65,7 @@ impl Api {
             "/healthz" | "/readyz" | "/metrics" | "/cache" | "/cache/entry" => {
                 not_allowed("GET, HEAD")
             }
-            "/reload" | "/cache/purge" | "/cache/warm" => not_allowed("POST"),
+            "/reload" | "/upgrade" | "/cache/purge" | "/cache/warm" => not_allowed("POST"),
             _ => text(StatusCode::NOT_FOUND, "no such endpoint\n".into()),
         }
     }
@@ -93,6 +105,34 @@ impl Api {
             Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".into()),
         }
     }
+
+    /// Waits until another process serves: 200 with its number; or 422 with why this one goes on.
+    async fn upgrade(&self) -> Response<Full<Bytes>> {
+        let (tell, told) = oneshot::channel();
+        if self.orders.send(Order::Upgrade(tell)).is_err() {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".into());
+        }
+        match told.await {
+            Ok(Ok(process)) => text(StatusCode::OK, format!("process {process} serves\n")),
+            Ok(Err(why)) => text(StatusCode::UNPROCESSABLE_ENTITY, format!("{why}\n")),
+            Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".into()),
+        }
+    }
+}
+
+fn refused(status: StatusCode) -> Response<Full<Bytes>> {
+    let why = match status {
+        StatusCode::UNAUTHORIZED => {
+            "expected Authorization: Bearer and the word of admin.token_file\n"
+        }
+        _ => "expected an address or localhost as Host\n",
+    };
+    let mut response = text(status, why.into());
+    if status == StatusCode::UNAUTHORIZED {
+        let scheme = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+    }
+    response
 }
 
 fn told(told: Result<cache::Told, cache::Told>) -> Response<Full<Bytes>> {

@@ -1,4 +1,4 @@
-//! The admin socket: bound at the start, served by a thread of its own.
+//! The doors to the admin endpoints: bound at the start, served by a thread of their own.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -8,27 +8,34 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
+use pingora_core::server::ShutdownWatch;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::access::Peer;
 use super::api::Api;
+use crate::token::Token;
+use crate::upgrade::Sockets;
 
-/// A bound socket. Its file is removed when this is dropped.
-#[derive(Debug)]
-pub struct AdminSocket {
-    listener: UnixListener,
-    path: PathBuf,
+/// Bound doors. The socket's file is removed when what serves them is dropped.
+#[derive(Default)]
+pub struct AdminDoors {
+    socket: Option<(UnixListener, PathBuf)>,
+    tcp: Option<std::net::TcpListener>,
+    token: Option<Token>,
 }
 
-impl AdminSocket {
+impl AdminDoors {
     /// Binds the socket, readable and writable for its owner and group only. What is left of a process that has gone is
     /// replaced; the socket of a living one is not.
     ///
     /// # Errors
     /// Another process answers there, or it cannot be bound.
-    pub fn bind(path: &Path) -> io::Result<AdminSocket> {
+    pub fn bind_socket(&mut self, path: &Path) -> io::Result<()> {
         let listener = match UnixListener::bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 if UnixStream::connect(path).is_ok() {
@@ -41,10 +48,33 @@ impl AdminSocket {
         };
         fs::set_permissions(path, Permissions::from_mode(0o660))?;
         listener.set_nonblocking(true)?;
-        Ok(AdminSocket {
-            listener,
-            path: path.to_owned(),
-        })
+        self.socket = Some((listener, path.to_owned()));
+        Ok(())
+    }
+
+    /// Takes the listening socket at this path, whose file is there.
+    pub fn add_socket(&mut self, listener: UnixListener, path: &Path) {
+        self.socket = Some((listener, path.to_owned()));
+    }
+
+    /// Keeps the sockets for a successor.
+    ///
+    /// # Errors
+    /// There are no more descriptors.
+    pub fn keep(&self, kept: &mut Sockets) -> io::Result<()> {
+        if let Some((listener, _)) = &self.socket {
+            kept.keep(listener)?;
+        }
+        match &self.tcp {
+            Some(listener) => kept.keep(listener),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a listener whose clients say `token`, or ask only for what is free.
+    pub fn add_tcp(&mut self, listener: std::net::TcpListener, token: Option<Token>) {
+        self.tcp = Some(listener);
+        self.token = token;
     }
 
     /// Lets another user own the socket's file, as privileges are given up.
@@ -52,62 +82,137 @@ impl AdminSocket {
     /// # Errors
     /// Those of chown(2).
     pub fn give_to(&self, user: u32, group: u32) -> io::Result<()> {
-        std::os::unix::fs::chown(&self.path, Some(user), Some(group))
+        match &self.socket {
+            Some((_, path)) => std::os::unix::fs::chown(path, Some(user), Some(group)),
+            None => Ok(()),
+        }
     }
 
-    /// Serves it on a thread of its own until the process ends. The file is removed when the answer is dropped.
+    /// Serves them on a thread of its own until `stop`: when a successor serves. The file is removed when the answer is dropped.
     ///
     /// # Errors
     /// There is no thread, or no runtime for it.
-    pub fn serve(self, api: Arc<Api>) -> io::Result<SocketFile> {
+    pub fn serve(self, api: Arc<Api>, stop: ShutdownWatch) -> io::Result<SocketFile> {
+        let AdminDoors { socket, tcp, token } = self;
+        let path = socket.as_ref().map(|(_, path)| path.clone());
+        if socket.is_none() && tcp.is_none() {
+            return Ok(SocketFile(None));
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let AdminSocket { listener, path } = self;
+        let serving = Arc::new(Serving {
+            api,
+            token,
+            room: Arc::new(Semaphore::new(CONNECTIONS)),
+        });
         std::thread::Builder::new()
             .name("admin".into())
-            .spawn(move || runtime.block_on(accept(listener, api)))?;
+            .spawn(move || {
+                runtime.block_on(async {
+                    let unix = socket
+                        .map(|(listener, _)| accept_unix(listener, serving.clone(), stop.clone()));
+                    let tcp = tcp.map(|listener| accept_tcp(listener, serving.clone(), stop));
+                    tokio::join!(OptionFuture::from(unix), OptionFuture::from(tcp));
+                    // Who is being answered is answered to the end.
+                    let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
+                    let _ = serving.room.acquire_many(all).await;
+                });
+            })?;
         Ok(SocketFile(path))
     }
 }
 
 /// The socket's file, removed when this is dropped.
 #[derive(Debug)]
-pub struct SocketFile(PathBuf);
+pub struct SocketFile(Option<PathBuf>);
 
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // A successor may have bound its own there already; then ours is gone.
-        let _ = fs::remove_file(&self.0);
+impl SocketFile {
+    /// Leaves the file to a successor that has bound its own there.
+    pub fn leave(&mut self) {
+        self.0 = None;
     }
 }
 
-async fn accept(listener: UnixListener, api: Arc<Api>) {
-    let listener = match tokio::net::UnixListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!(%error, "the admin socket cannot be served");
-            return;
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = fs::remove_file(path);
         }
-    };
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else {
-            return;
-        };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "the admin socket: a connection could not be accepted");
-                tokio::time::sleep(PAUSE).await;
-                continue;
+    }
+}
+
+struct Serving {
+    api: Arc<Api>,
+    token: Option<Token>,
+    room: Arc<Semaphore>,
+}
+
+async fn accept_unix(listener: UnixListener, serving: Arc<Serving>, stop: ShutdownWatch) {
+    match tokio::net::UnixListener::from_std(listener) {
+        Err(error) => tracing::error!(%error, "the admin socket cannot be served"),
+        Ok(listener) => {
+            let next = async || Ok((listener.accept().await?.0, Peer::Unix));
+            serving.accept(next, stop).await;
+        }
+    }
+}
+
+async fn accept_tcp(listener: std::net::TcpListener, serving: Arc<Serving>, stop: ShutdownWatch) {
+    match tokio::net::TcpListener::from_std(listener) {
+        Err(error) => tracing::error!(%error, "the admin address cannot be served"),
+        Ok(listener) => {
+            let next = async || {
+                let (stream, address) = listener.accept().await?;
+                Ok((stream, Peer::Tcp(address.ip())))
+            };
+            serving.accept(next, stop).await;
+        }
+    }
+}
+
+impl Serving {
+    /// Accepts until a successor has taken over.
+    async fn accept<S>(
+        self: &Arc<Self>,
+        next: impl AsyncFn() -> io::Result<(S, Peer)>,
+        mut stop: ShutdownWatch,
+    ) where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        loop {
+            let Ok(place) = Arc::clone(&self.room).acquire_owned().await else {
+                return;
+            };
+            let accepted = tokio::select! {
+                accepted = next() => accepted,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.begin(stream, peer, place),
+                Err(error) => {
+                    tracing::warn!(%error, "an administrator's connection could not be accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
-        };
-        let api = Arc::clone(&api);
+        }
+    }
+
+    fn begin<S>(self: &Arc<Self>, stream: S, peer: Peer, place: OwnedSemaphorePermit)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let serving = Arc::clone(self);
         tokio::spawn(async move {
             let answer = service_fn(|request| {
-                let api = Arc::clone(&api);
-                async move { Ok::<_, std::convert::Infallible>(api.answer(request).await) }
+                let serving = Arc::clone(&serving);
+                async move {
+                    let answer = serving
+                        .api
+                        .answer(request, peer, serving.token.as_ref())
+                        .await;
+                    Ok::<_, std::convert::Infallible>(answer)
+                }
             });
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())

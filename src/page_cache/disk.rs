@@ -121,6 +121,12 @@ impl Disk {
         opened.ok()
     }
 
+    /// The same, without a word in the log.
+    #[must_use]
+    pub fn open_quietly(settings: &StoreSettings) -> Option<Arc<Disk>> {
+        Self::try_open(settings).ok()
+    }
+
     fn try_open(settings: &StoreSettings) -> Result<Arc<Disk>, DiskError> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&settings.dir)?;

@@ -158,18 +158,13 @@ pub fn is_allowed<F: Fields + ?Sized>(
     local: Option<SocketAddr>,
 ) -> bool {
     if let Some(token) = pages.token() {
-        let bearer = fields.first("authorization").and_then(|value| {
-            let (scheme, word) = value.split_at_checked(7)?;
-            scheme
-                .eq_ignore_ascii_case(b"bearer ")
-                .then(|| word.trim_ascii())
-        });
-        let said = TOKENS.iter().find_map(|name| fields.first(name));
-        if [bearer, said]
-            .into_iter()
-            .flatten()
-            .any(|word| is_same(word, token))
-        {
+        let is_borne = fields
+            .first("authorization")
+            .is_some_and(|value| token.is_borne_by(value));
+        let is_said = TOKENS
+            .iter()
+            .any(|name| fields.first(name).is_some_and(|word| token.is(word)));
+        if is_borne || is_said {
             return true;
         }
     }
@@ -185,12 +180,6 @@ pub fn is_allowed<F: Fields + ?Sized>(
             client.is_loopback() || local.is_some_and(|local| local.ip().to_canonical() == client)
         }
     }
-}
-
-/// Compares without telling by its duration how much is right.
-fn is_same(word: &[u8], token: &[u8]) -> bool {
-    let differences = word.iter().zip(token).fold(0, |sum, (a, b)| sum | (a ^ b));
-    word.len() == token.len() && differences == 0
 }
 
 /// Fields of a purge that name tags, beside those of answers.

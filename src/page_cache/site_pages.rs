@@ -14,6 +14,7 @@ use crate::request::head::Method;
 use crate::request::pattern::{Pattern, PatternError};
 use crate::request::target::Target;
 use crate::request::user_agent;
+use crate::token::Token;
 
 /// The page cache of one site: its rules, ready for requests.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct SitePages {
     is_wordpress: bool,
     bypass: Vec<Pattern>,
     ignored_query: Vec<NamePattern>,
-    token: Option<Box<[u8]>>,
+    token: Option<Token>,
     counters: Arc<PageCounters>,
     /// Unknown cookies that the log has named.
     said: Mutex<BTreeSet<Vec<u8>>>,
@@ -123,7 +124,9 @@ impl SitePages {
         counters: Arc<PageCounters>,
     ) -> Result<SitePages, PagesError> {
         let token = match &rules.purge_token {
-            Some(path) => Some(read_token(path)?),
+            Some(path) => Some(Token::read(path).map_err(|error| {
+                PagesError::Token(path.display().to_string(), error.to_string())
+            })?),
             None => None,
         };
         let known = IGNORED_QUERY
@@ -165,8 +168,8 @@ impl SitePages {
 
     /// The word that lets anybody purge.
     #[must_use]
-    pub fn token(&self) -> Option<&[u8]> {
-        self.token.as_deref()
+    pub fn token(&self) -> Option<&Token> {
+        self.token.as_ref()
     }
 
     /// The page that a request asks for.
@@ -345,23 +348,6 @@ fn takes_html<F: Fields + ?Sized>(fields: &F) -> bool {
     takes.unwrap_or(true)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a file of the settings, read once when they are loaded"
-)]
-fn read_token(path: &std::path::Path) -> Result<Box<[u8]>, PagesError> {
-    let wrong = |why: String| PagesError::Token(path.display().to_string(), why);
-    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let word = line.trim_ascii();
-    match word.len() >= SHORTEST_TOKEN && word.iter().all(u8::is_ascii_graphic) {
-        true => Ok(word.into()),
-        false => Err(wrong(format!(
-            "its first line is no word of at least {SHORTEST_TOKEN} visible characters"
-        ))),
-    }
-}
-
 /// Segments of paths below which WordPress and its shops have no page for everybody.
 const NEVER_PAGES: [&[u8]; 8] = [
     b"wp-json",
@@ -435,4 +421,3 @@ const AGENT: &[u8] = b"Mozilla/5.0 (compatible; Nostat page cache)";
 const MOBILE_AGENT: &[u8] = b"Mozilla/5.0 (Mobile; compatible; Nostat page cache)";
 
 const MOST_SAID: usize = 20;
-const SHORTEST_TOKEN: usize = 16;

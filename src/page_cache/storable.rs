@@ -96,35 +96,18 @@ pub fn judge(
     }
     let control = CacheControl::from_resp_headers(header);
     // Also of single fields: `private="set-cookie"`.
-    let forbidden = [
-        DirectiveKey::NoStore,
-        DirectiveKey::Private,
-        DirectiveKey::NoCache,
-    ];
-    let forbids = |control: &CacheControl| forbidden.iter().any(|key| control.has_directive(key));
-    if control.as_ref().is_some_and(forbids) {
+    let forbids = |keys: &[DirectiveKey]| {
+        let has = |control: &CacheControl| keys.iter().any(|key| control.has_directive(key));
+        control.as_ref().is_some_and(has)
+    };
+    if forbids(&[DirectiveKey::NoStore, DirectiveKey::Private]) {
         return Err(Refusal::CacheControl);
     }
-    // RFC 9111 §5.4: it means no-cache where Cache-Control says nothing.
-    if control.is_none()
-        && headers
-            .get_all(PRAGMA)
-            .iter()
-            .any(|line| line == "no-cache")
-    {
-        return Err(Refusal::CacheControl);
-    }
-    // nginx's own field for its caches comes first, as it does there.
-    let fresh_until = match accel_expires(header, now) {
-        Some(until) if until <= now => return Err(Refusal::CacheControl),
-        Some(until) => until,
-        None => match control
-            .as_ref()
-            .and_then(|control| control.fresh_duration())
-        {
-            Some(life) => now + life.min(A_YEAR),
-            None => expires(header, now).unwrap_or(now + own),
-        },
+    // WordPress says no-cache of everything that is not there; how long that is kept all the same is told by the settings.
+    let is_missing = matches!(header.status.as_u16(), 404 | 410);
+    let fresh_until = match is_missing {
+        true => now + own,
+        false => fresh_until(header, control.as_ref(), own, now)?,
     };
     let before = Duration::from_secs(number(header, AGE.as_str()).unwrap_or(0));
     let fresh_until = fresh_until - before.min(A_YEAR);
@@ -140,7 +123,7 @@ pub fn judge(
     let (while_revalidate, mut if_error) =
         calculate_serve_stale_durations(control.as_ref(), &defaults);
     // What is not there any more is not told of when nobody answers.
-    if matches!(header.status.as_u16(), 404 | 410) {
+    if is_missing {
         if_error = 0;
     }
     let mut kept = header.clone();
@@ -157,6 +140,33 @@ pub fn judge(
         if_error,
         kept,
     ))
+}
+
+/// Until when an answer is fresh, by what it says itself, else for its own life.
+fn fresh_until(
+    header: &ResponseHeader,
+    control: Option<&CacheControl>,
+    own: Duration,
+    now: SystemTime,
+) -> Result<SystemTime, Refusal> {
+    if control.is_some_and(|control| control.has_directive(&DirectiveKey::NoCache)) {
+        return Err(Refusal::CacheControl);
+    }
+    // RFC 9111 §5.4: it means no-cache where Cache-Control says nothing.
+    let mut pragmas = header.headers.get_all(PRAGMA).iter();
+    if control.is_none() && pragmas.any(|line| line == "no-cache") {
+        return Err(Refusal::CacheControl);
+    }
+    // nginx's own field for its caches comes first, as it does there.
+    match accel_expires(header, now) {
+        Some(until) if until <= now => return Err(Refusal::CacheControl),
+        Some(until) => return Ok(until),
+        None => {}
+    }
+    Ok(match control.and_then(|control| control.fresh_duration()) {
+        Some(life) => now + life.min(A_YEAR),
+        None => expires(header, now).unwrap_or(now + own),
+    })
 }
 
 /// How long answers of this status are fresh where they do not say so; none: they are never kept.

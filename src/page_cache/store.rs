@@ -24,6 +24,8 @@ pub struct PageStore {
     purges: Mutex<Purges>,
     compressor: Option<Compressor>,
     disk: RwLock<Option<Arc<Disk>>>,
+    /// The disk that is wanted and not there, or not any more.
+    wanted_disk: Mutex<Option<StoreSettings>>,
     purged: AtomicU64,
 }
 
@@ -97,6 +99,7 @@ impl PageStore {
             purges: Mutex::default(),
             compressor: compressor.ok(),
             disk: RwLock::default(),
+            wanted_disk: Mutex::default(),
             purged: AtomicU64::new(0),
         }
     }
@@ -107,9 +110,33 @@ impl PageStore {
         let mut disk = self.disk.write();
         match (&*disk, wants_disk) {
             (Some(disk), true) => disk.reconfigure(settings.disk),
-            (None, true) => *disk = Disk::open(settings),
-            (_, false) => *disk = None,
+            (None, true) => {
+                *disk = Disk::open(settings);
+                *self.wanted_disk.lock() = disk.is_none().then(|| settings.clone());
+            }
+            (_, false) => {
+                *disk = None;
+                *self.wanted_disk.lock() = None;
+            }
         }
+    }
+
+    /// Once a second: a disk that another process has used may be free by now.
+    pub fn tick(&self) {
+        let wanted = self.wanted_disk.lock().clone();
+        if let Some(settings) = wanted
+            && let Some(opened) = Disk::open_quietly(&settings)
+        {
+            tracing::info!("{}: pages are kept on disk", settings.dir.display());
+            *self.disk.write() = Some(opened);
+            *self.wanted_disk.lock() = None;
+        }
+    }
+
+    /// Lets go of the disk, for another process; what is still to be written is.
+    pub fn leave_disk(&self) {
+        *self.wanted_disk.lock() = None;
+        *self.disk.write() = None;
     }
 
     /// A page, without the disk's.

@@ -192,6 +192,11 @@ fn how_long_answers_are_kept() {
         (301, &[], (30, 60, 3600)),
         (404, &[], (5, 60, 0)),
         (410, &[], (5, 60, 0)),
+        (
+            404,
+            &[("Cache-Control", "no-cache, must-revalidate, max-age=0")],
+            (5, 0, 0),
+        ),
         (200, &[("Cache-Control", "max-age=100")], (100, 60, 3600)),
         (
             200,
@@ -251,6 +256,11 @@ fn how_long_answers_are_kept() {
     }
     for (status, fields, expected) in [
         (302, &[][..], Refusal::Status),
+        (
+            404,
+            &[("Cache-Control", "no-cache, no-store")],
+            Refusal::CacheControl,
+        ),
         (206, &[], Refusal::Status),
         (500, &[], Refusal::Status),
         (200, &[("Set-Cookie", "a=b")], Refusal::SetCookie),

@@ -70,8 +70,10 @@ pub struct Settings {
     pub spool: SpoolSettings,
     /// The bounds of the page cache.
     pub page_store: crate::page_cache::StoreSettings,
-    /// The admin socket. Default: none.
-    pub admin: Option<PathBuf>,
+    /// Whether the settings file is read again when it has changed. Default: no.
+    pub watch_config: bool,
+    /// Where a running server is asked.
+    pub admin: crate::admin::settings::Settings,
 }
 
 impl Settings {
@@ -101,7 +103,8 @@ impl Settings {
             trusted_proxies: trusted_proxies::defaults(),
             spool: spool::defaults(Checks::Machine),
             page_store: page_cache::store_defaults(),
-            admin: None,
+            watch_config: false,
+            admin: crate::admin::settings::Settings::default(),
         }
     }
 }
@@ -174,7 +177,8 @@ fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Settings {
         trusted_proxies: trusted_proxies::read(top, report),
         spool: spool::read(top, report, checks),
         page_store: page_cache::store(top, report),
-        admin: admin::read(top, report),
+        watch_config: top.choice("watch_config", false, &[("on", true), ("off", false)]),
+        admin: admin::read(top, report, checks),
     };
     bodies_fit_the_spool(&settings, report);
     pages_on_disk_have_a_place(&settings, report, checks);
@@ -229,9 +233,10 @@ const KEYS: Keys = Keys {
         "trusted_proxies",
         "spool",
         "page_store",
+        "watch_config",
         "admin",
     ],
-    later: &["rate_limits", "watch_config"],
+    later: &["rate_limits"],
 };
 
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);

@@ -347,3 +347,43 @@ fn pages_are_counted_by_what_the_cache_did() {
         assert_eq!(sample(&metrics, name), Some(count), "{name}\n{metrics}");
     }
 }
+
+#[test]
+fn over_tcp_health_is_free_metrics_are_for_this_machine_and_all_else_needs_the_token() {
+    let root = DocumentRoot::wordpress();
+    let token = root.outside().join("token");
+    fs::write(&token, "0123456789abcdef\n").unwrap();
+    let port = crate::support::nostat::free_port();
+    let keys = format!(
+        "{{socket: off, listen: \"127.0.0.1:{port}\", token_file: \"{}\"}}",
+        token.display()
+    );
+    let server = Nostat::start(&Config::static_files(&root).top("admin", &keys));
+    let status = |method: &str, path: &str, fields: &[(&str, &str)]| {
+        let address = ([127, 0, 0, 1], port).into();
+        let mut connection = crate::support::client::Connection::open(address);
+        let mut fields = fields.to_vec();
+        if fields.iter().all(|(name, _)| *name != "Host") {
+            fields.push(("Host", "localhost"));
+        }
+        connection.request(method, path, &fields, b"").status
+    };
+    let token = [("Authorization", "Bearer 0123456789abcdef")];
+    assert_eq!(status("GET", "/healthz", &[("Host", "any.example")]), 200);
+    assert_eq!(status("GET", "/readyz", &[]), 200);
+    assert_eq!(status("GET", "/metrics", &[]), 200);
+    assert_eq!(status("GET", "/metrics", &[("Host", "evil.example")]), 421);
+    assert_eq!(status("GET", "/cache", &[]), 401);
+    assert_eq!(status("POST", "/reload", &[]), 401);
+    assert_eq!(
+        status(
+            "POST",
+            "/reload",
+            &[("Authorization", "Bearer 0123456789abcdeX")]
+        ),
+        401
+    );
+    assert_eq!(status("GET", "/cache", &token), 200);
+    assert_eq!(status("POST", "/reload", &token), 200);
+    assert_eq!(server.get(STYLE_PATH).status, 200);
+}

@@ -87,3 +87,5 @@ mod slow_disks;
 mod targets;
 /// Files that change while they are being sent.
 mod transfers;
+/// Another binary takes over; sockets that somebody else has opened; what systemd is told; a settings file that changes.
+mod upgrade;

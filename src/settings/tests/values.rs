@@ -15,7 +15,15 @@ const TOP: &[(&str, &str)] = &[
         "4:10: workers: 1025 is out of range; expected 1 to 1024, or auto",
     ),
     ("workers:\n", "4:8: workers: nothing is not a whole number"),
-    ("admin: {}\n", "4:8: admin: the key socket is missing"),
+    (
+        "admin: {listen: localhost}\n",
+        "4:17: admin.listen: \"localhost\" is not an address",
+    ),
+    (
+        "admin: {token_file: /nonexistent/token}\n",
+        "4:21: admin.token_file",
+    ),
+    ("watch_config: maybe\n", "4:15: watch_config"),
     (
         "admin: {socket: admin.sock}\n",
         "4:17: admin.socket: \"admin.sock\" is not an absolute path",
