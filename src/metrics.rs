@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -107,6 +108,78 @@ impl<T: Default> BySite<T> {
     }
 }
 
+/// How long requests took, by who answered.
+#[derive(Debug, Default)]
+pub struct Durations(PerThread<DurationRow>);
+
+#[derive(Debug)]
+struct DurationRow {
+    buckets: [[AtomicU64; BUCKETS.len() + 1]; Kind::ALL.len()],
+    /// Milliseconds of all of them.
+    sums: [AtomicU64; Kind::ALL.len()],
+}
+
+impl Default for DurationRow {
+    fn default() -> Self {
+        DurationRow {
+            buckets: [const { [const { AtomicU64::new(0) }; BUCKETS.len() + 1] }; Kind::ALL.len()],
+            sums: [const { AtomicU64::new(0) }; Kind::ALL.len()],
+        }
+    }
+}
+
+/// The durations of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    /// Requests that took at most so many milliseconds, by [`BUCKETS`]; the last one: any.
+    pub at_most: Vec<u64>,
+    /// Milliseconds of all of them.
+    pub sum: u64,
+}
+
+impl Durations {
+    /// Counts a request that took this long. What is shorter than the timer's tick, 1 to 10 ms, may count as nothing.
+    pub fn count(&self, kind: Kind, took: Duration) {
+        let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS.partition_point(|most| *most < milliseconds);
+        let row = self.0.mine();
+        let counter = row
+            .buckets
+            .get(kind as usize)
+            .and_then(|buckets| buckets.get(bucket));
+        if let (Some(counter), Some(sum)) = (counter, row.sums.get(kind as usize)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+            if milliseconds > 0 {
+                sum.fetch_add(milliseconds, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What was counted, by kind.
+    pub fn counted(&self) -> impl Iterator<Item = (Kind, Histogram)> + '_ {
+        Kind::ALL.into_iter().map(|kind| {
+            let of = |bucket: usize| {
+                let counters = self
+                    .0
+                    .all()
+                    .filter_map(|row| row.buckets.get(kind as usize)?.get(bucket));
+                counters
+                    .map(|counter| counter.load(Ordering::Relaxed))
+                    .sum::<u64>()
+            };
+            let mut so_far = 0;
+            let at_most = (0..=BUCKETS.len()).map(|bucket| {
+                so_far += of(bucket);
+                so_far
+            });
+            let at_most = at_most.collect();
+            let sums = self.0.all().filter_map(|row| row.sums.get(kind as usize));
+            let sum = sums.map(|sum| sum.load(Ordering::Relaxed)).sum();
+            (kind, Histogram { at_most, sum })
+        })
+    }
+}
+
 /// Reloads by result.
 #[derive(Debug, Default)]
 pub struct Reloads {
@@ -136,9 +209,33 @@ const STATUSES: [u16; 34] = [
     410, 412, 413, 414, 416, 421, 422, 429, 431, 499, 500, 501, 502, 503, 504,
 ];
 
+/// Bounds of the durations that are told apart, in milliseconds.
+pub const BUCKETS: [u64; 13] = [
+    5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000,
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_counted_up_to_each_bound() {
+        let durations = Durations::default();
+        for milliseconds in [0, 5, 6, 60_000, 60_001] {
+            durations.count(Kind::Php, Duration::from_millis(milliseconds));
+        }
+        let counted: Vec<_> = durations.counted().collect();
+        let php = counted
+            .iter()
+            .find(|(kind, _)| *kind == Kind::Php)
+            .map(|(_, histogram)| histogram);
+        let histogram = php.expect("all kinds are told");
+        assert_eq!(
+            histogram.at_most,
+            [2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 4, 5]
+        );
+        assert_eq!(histogram.sum, 120_012);
+    }
 
     #[test]
     fn every_thread_counts_and_the_sum_is_exact() {

@@ -16,7 +16,7 @@ use crate::fastcgi::limiter::{Limiter, Limiters};
 use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
 use crate::lifecycle::Lifecycle;
-use crate::metrics::{BySite, Reloads, Requests};
+use crate::metrics::{BySite, Durations, Reloads, Requests};
 use crate::origin;
 use crate::page_cache::counters::PageCounters;
 use crate::page_cache::site_pages::PagesError;
@@ -49,6 +49,8 @@ pub struct State {
     pub refreshes: tokio::sync::Semaphore,
     /// What is counted of pages, by site.
     pub page_counters: BySite<PageCounters>,
+    /// How long requests took.
+    pub durations: Durations,
     /// Reloads counted.
     pub reloads: Reloads,
     most_connections: AtomicUsize,
@@ -91,6 +93,7 @@ impl State {
             pages,
             refreshes: tokio::sync::Semaphore::new(REFRESHES),
             page_counters,
+            durations: Durations::default(),
             reloads: Reloads::default(),
             most_connections: AtomicUsize::new(most),
         }))

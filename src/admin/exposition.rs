@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::fastcgi::limiter::Limiter;
+use crate::metrics::BUCKETS;
 use crate::page_cache::counters::PageCounters;
 use crate::snapshot::State;
 
@@ -16,6 +17,7 @@ pub fn render(state: &State) -> String {
         1,
     );
     requests(&mut text, state);
+    durations(&mut text, state);
     connections(&mut text, state);
     cache(&mut text, state);
     pages(&mut text, state);
@@ -55,6 +57,34 @@ fn requests(text: &mut Text, state: &State) {
             text.sample("nostat_requests_total", &labels, count);
         }
     }
+}
+
+fn durations(text: &mut Text, state: &State) {
+    const NAME: &str = "nostat_request_duration_seconds";
+    text.family(
+        NAME,
+        "histogram",
+        "Time from a request's head to the end of its answer, by who answered; to the timer's tick of some milliseconds.",
+    );
+    for (kind, histogram) in state.durations.counted() {
+        let kind = ("kind", kind.as_str());
+        let bounds = BUCKETS
+            .iter()
+            .map(|bound| seconds(*bound))
+            .chain(["+Inf".to_owned()]);
+        for (bound, count) in bounds.zip(&histogram.at_most) {
+            text.sample(&format!("{NAME}_bucket"), &[kind, ("le", &bound)], *count);
+        }
+        text.number(&format!("{NAME}_sum"), &[kind], &seconds(histogram.sum));
+        let all = histogram.at_most.last().copied().unwrap_or(0);
+        text.sample(&format!("{NAME}_count"), &[kind], all);
+    }
+}
+
+/// Milliseconds as seconds, exactly.
+fn seconds(milliseconds: u64) -> String {
+    let text = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn connections(text: &mut Text, state: &State) {
@@ -286,6 +316,10 @@ impl Text {
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.number(name, labels, &value.to_string());
+    }
+
+    fn number(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
             let start = if index == 0 { '{' } else { ',' };
@@ -310,6 +344,20 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_are_exact() {
+        for (milliseconds, text) in [
+            (0, "0"),
+            (5, "0.005"),
+            (250, "0.25"),
+            (1000, "1"),
+            (60_000, "60"),
+            (12_345, "12.345"),
+        ] {
+            assert_eq!(seconds(milliseconds), text);
+        }
+    }
 
     #[test]
     fn labels_are_escaped() {

@@ -98,6 +98,7 @@ impl Lane {
             let snapshot = self.state.snapshot.load();
             let local = || local_address(&connection.stream);
             let asked = self.asked(&snapshot, &local);
+            let began = self.state.clock.now();
             let turn = match asked.decide_now(&mut scan, &connection.incoming) {
                 Poll::Ready(turn) => turn,
                 // Something must be looked up: the same once more, in a place that can wait for it.
@@ -122,7 +123,10 @@ impl Lane {
                     // What is put into the socket directly counts nowhere else, and a client that sends many requests at
                     // once must not keep the others from their turn.
                     tokio::task::consume_budget().await;
-                    match self.answer(&mut connection, &answered, &limits).await {
+                    match self
+                        .answer(&mut connection, &answered, began, &limits)
+                        .await
+                    {
                         Next::Request => {}
                         next => return Box::pin(leave(connection, next)).await,
                     }
@@ -131,7 +135,7 @@ impl Lane {
                     self.requests += 1;
                     let (answered, lent) = *turn;
                     refresh(&self.state, &self.door, &self.stop, lent);
-                    match Box::pin(self.answer(&mut connection, &answered, &limits)).await {
+                    match Box::pin(self.answer(&mut connection, &answered, began, &limits)).await {
                         Next::Request => {}
                         next => return Box::pin(leave(connection, next)).await,
                     }
@@ -141,7 +145,7 @@ impl Lane {
                     let (asked, mut answered) = *turn;
                     let count = self.state.pages.purge(asked.purge).await;
                     answered.answer = pages::purged(count, asked.tells_missing);
-                    match Box::pin(self.answer(&mut connection, &answered, &limits)).await {
+                    match Box::pin(self.answer(&mut connection, &answered, began, &limits)).await {
                         Next::Request => {}
                         next => return Box::pin(leave(connection, next)).await,
                     }
@@ -209,11 +213,14 @@ impl Lane {
         &self,
         connection: &mut Connection,
         answered: &Answered,
+        began: Tick,
         limits: &Limits,
     ) -> Next {
         if self.write(connection, answered, limits.send).await.is_err() {
             return Next::Cut;
         }
+        let took = self.state.clock.now().since(began);
+        self.state.durations.count(answered.kind, took);
         connection.incoming.advance(answered.head);
         let body_left = match answered.rest {
             Rest::Nothing => 0,

@@ -425,6 +425,9 @@ impl ProxyHttp for Proxy {
             (kind, cache) = (answered_by, outcome.logged());
         }
         handed.site.requests().count(kind, status);
+        if let Some(started) = passage.started {
+            self.state.durations.count(kind, started.elapsed());
+        }
         let Some((log, head)) = &handed.log else {
             return;
         };

@@ -44,6 +44,8 @@ pub enum Turn {
 
 /// An answer that is made here, and what comes after it.
 pub struct Answered {
+    /// Who has answered.
+    pub kind: Kind,
     /// The answer.
     pub answer: Answer,
     /// Bytes of the request's head.
@@ -210,6 +212,7 @@ impl Asked<'_> {
             answer.body = Body::Empty;
         }
         Answered {
+            kind: Kind::Refused,
             answer,
             head: 0,
             rest: Rest::Close,
@@ -339,6 +342,7 @@ impl Seen<'_> {
             Framing::Length(_) | Framing::Chunked => Rest::Close,
         };
         Answered {
+            kind,
             answer,
             head: self.length,
             rest,
@@ -368,6 +372,7 @@ impl Seen<'_> {
             answer.body = Body::Empty;
         }
         Turn::Answer(Answered {
+            kind: Kind::Refused,
             answer,
             head: self.length,
             rest: Rest::Close,
