@@ -114,6 +114,13 @@ impl State {
         };
         let snapshot = Snapshot::load(settings, &lasting, Some(&before))?;
         let settings = &snapshot.settings;
+        // A site that has no page cache any more is told of no purge.
+        for site in before.sites.all().iter().filter_map(|site| site.pages()) {
+            let mut now = snapshot.sites.all().iter().filter_map(|site| site.pages());
+            if !now.any(|other| other.name() == site.name()) {
+                self.pages.forget_site(site.name());
+            }
+        }
         self.cache.reconfigure(settings.cache.clone());
         self.spools.reconfigure(settings.spool.clone());
         self.pages
@@ -282,7 +289,8 @@ fn pages_of(
     let name = site.name();
     let counters = lasting.page_counters.of(&name);
     let is_wordpress = site.preset == Preset::Wordpress;
-    SitePages::new(&name, rules, is_wordpress, counters).map(|pages| Some(Arc::new(pages)))
+    let maker = format!("{} {:?}", site.root.display(), site.backend);
+    SitePages::new(&name, rules, &maker, is_wordpress, counters).map(|pages| Some(Arc::new(pages)))
 }
 
 /// The log in use stays open when nothing about it has changed.

@@ -137,12 +137,18 @@ fn rows(said: &Value, name: &str, row: impl Fn(&Value) -> Vec<String>) -> Vec<Ve
 fn word(of: &Value, name: &str) -> String {
     match of.get(name) {
         // Names of files may hold anything; a terminal obeys some of it.
-        Some(Value::String(text)) => text
-            .chars()
-            .map(|c| if c.is_control() { '?' } else { c })
-            .collect(),
+        Some(Value::String(text)) => text.chars().map(plain).collect(),
         Some(Value::Null) | None => "-".to_owned(),
         Some(other) => other.to_string(),
+    }
+}
+
+/// Also without what turns the direction of writing.
+fn plain(character: char) -> char {
+    let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    match character.is_control() || turns {
+        true => '?',
+        false => character,
     }
 }
 

@@ -54,6 +54,11 @@ pub fn judged(
         Ok(meta) => (RespCacheable::Cacheable(meta), None),
         Err(why) => {
             fill.pages.counters().refusal(why);
+            if let Some(old) = fill.shown.get()
+                && header.status.as_u16() < 500
+            {
+                store.supersede(old);
+            }
             if why.is_lasting() {
                 store.refuse(&fill.key.text, fill.now);
             }
@@ -107,6 +112,9 @@ pub fn tell(
 ) -> Result<()> {
     // An instruction for us.
     response.remove_header("x-accel-expires");
+    if response.status.is_informational() {
+        return Ok(());
+    }
     if handed.site.pages().is_none() {
         return Ok(());
     }
@@ -129,6 +137,16 @@ pub fn tell(
         (None, _) if session.cache.enabled() => "Nostat; fwd=miss; stored".to_owned(),
         (None, _) => "Nostat; fwd=miss".to_owned(),
     };
+    if let Some(left_out) = handed
+        .fill
+        .as_ref()
+        .and_then(|fill| fill.left_out.as_deref())
+        && response.status.is_redirection()
+        && let Some(location) = response.headers.get(LOCATION)
+        && let Some(with) = with_arguments(location.as_bytes(), left_out)
+    {
+        response.insert_header(LOCATION, with)?;
+    }
     if session.cache.enabled() {
         response.insert_header(VARY, vary(response))?;
         if !response.headers.contains_key(CACHE_CONTROL) && !response.headers.contains_key(EXPIRES)
@@ -137,6 +155,17 @@ pub fn tell(
         }
     }
     response.insert_header("Cache-Status", status)
+}
+
+/// A reference with these arguments behind its own: those that a visitor came with, and that the application has not seen.
+fn with_arguments(location: &[u8], arguments: &[u8]) -> Option<Vec<u8>> {
+    let plain = !memchr::memchr(b'#', location).is_some();
+    let sign = if memchr::memchr(b'?', location).is_some() {
+        b'&'
+    } else {
+        b'?'
+    };
+    plain.then(|| [location, &[sign], arguments].concat())
 }
 
 /// What the page cache did for a request that went through Pingora, and who is counted to have answered it.
@@ -177,8 +206,9 @@ pub async fn forget_changed(
         host: Some(host.clone().into()),
         what: What::Path(plain_path(path).into()),
     };
-    let page_of = |target: &[u8]| {
-        let target = Target::parse(&Method::Get, target).ok()?;
+    let page_of = |reference: &[u8]| {
+        let target = resolved(reference, &handed.target, handed.client.https)?;
+        let target = Target::parse(&Method::Get, &target).ok()?;
         let of_host = match target.authority {
             Some(authority) => {
                 let mut other = Vec::new();
@@ -213,6 +243,26 @@ pub async fn forget_changed(
     }
 }
 
+/// A reference as a target: absolute ones as they are, others by the path of the request (RFC 3986 §5.2).
+fn resolved(reference: &[u8], base: &[u8], https: bool) -> Option<Vec<u8>> {
+    let reference = reference.split(|&byte| byte == b'#').next()?;
+    if let Some(network) = reference.strip_prefix(b"//") {
+        let scheme = if https { &b"https://"[..] } else { b"http://" };
+        return Some([scheme, network].concat());
+    }
+    let scheme_end = reference.iter().position(|byte| b":/?".contains(byte));
+    let is_absolute = scheme_end.is_some_and(|end| reference.get(end) == Some(&b':'));
+    if reference.starts_with(b"/") || is_absolute {
+        return Some(reference.to_vec());
+    }
+    let path = base.split(|&byte| byte == b'?').next().unwrap_or_default();
+    if reference.is_empty() || reference.starts_with(b"?") {
+        return Some([path, reference].concat());
+    }
+    let folder = path.iter().rposition(|&byte| byte == b'/')?;
+    Some([path.get(..=folder)?, reference].concat())
+}
+
 fn is_wordpress(handed: &Handed) -> bool {
     handed.site.settings().preset == crate::site::Preset::Wordpress
 }
@@ -232,3 +282,33 @@ const OF_CONTENT: [HeaderName; 9] = [
 /// The longest time that others wait for one who fills a page.
 const LONGEST_FILL: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_resolved_by_the_path_of_the_request() {
+        for (reference, target) in [
+            ("/a/b#c", "/a/b"),
+            ("http://h/a", "http://h/a"),
+            ("//h/a", "https://h/a"),
+            ("list", "/x/list"),
+            ("./list", "/x/./list"),
+            ("../z?q=a:b", "/x/../z?q=a:b"),
+            ("?p=1", "/x/y?p=1"),
+            ("", "/x/y"),
+        ] {
+            let resolved = resolved(reference.as_bytes(), b"/x/y?old=1", true);
+            assert_eq!(resolved.as_deref(), Some(target.as_bytes()), "{reference}");
+        }
+    }
+
+    #[test]
+    fn arguments_go_on_with_a_redirect() {
+        let with = |location: &str| with_arguments(location.as_bytes(), b"utm_a=b");
+        assert_eq!(with("/a/").as_deref(), Some(&b"/a/?utm_a=b"[..]));
+        assert_eq!(with("/a/?x=1").as_deref(), Some(&b"/a/?x=1&utm_a=b"[..]));
+        assert_eq!(with("/a/#x"), None);
+    }
+}

@@ -40,6 +40,8 @@ pub struct Carried {
     /// The body that Pingora was given is whole, so that `incoming` begins with the next request.
     pub at_request_boundary: bool,
     outgoing: BytesMut,
+    /// Bytes of an answer that are held back at most.
+    most_held: usize,
     /// Longest time a write may make no progress.
     patience: Duration,
     /// Made at the first stall only: a client that keeps up costs no timer.
@@ -58,10 +60,37 @@ impl Carried {
             ended: false,
             at_request_boundary: true,
             outgoing: BytesMut::new(),
+            most_held: WRITE_BUFFER,
             patience,
             stalled: None,
             next_look: None,
         }
+    }
+
+    /// Holds an answer up to this length for the client instead of waiting for it: others wait for the page that is made of
+    /// the answer, and a slow client must not hold it up.
+    #[must_use]
+    pub fn holding(self, most_held: usize) -> Carried {
+        Carried {
+            most_held: most_held.max(WRITE_BUFFER),
+            ..self
+        }
+    }
+
+    /// Whether the client is not waited for.
+    fn holds(&self) -> bool {
+        self.most_held > WRITE_BUFFER && self.outgoing.len() <= self.most_held
+    }
+
+    /// Sends what the socket takes at once.
+    fn send_some(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while !self.outgoing.is_empty() {
+            match self.poll_send(cx, &[]) {
+                Poll::Ready(sent) => sent?,
+                Poll::Pending => break,
+            };
+        }
+        Ok(())
     }
 
     /// Writes out what is still held back.
@@ -309,9 +338,18 @@ impl AsyncWrite for HandedStream {
             return Poll::Ready(Ok(total));
         }
         loop {
-            match ready!(carried.poll_send(cx, slices))? {
-                0 => {}
-                sent => return Poll::Ready(Ok(sent)),
+            match carried.poll_send(cx, slices) {
+                Poll::Ready(sent) => match sent? {
+                    0 => {}
+                    sent => return Poll::Ready(Ok(sent)),
+                },
+                Poll::Pending if carried.outgoing.len() + total <= carried.most_held => {
+                    for slice in slices {
+                        carried.outgoing.extend_from_slice(slice);
+                    }
+                    return Poll::Ready(Ok(total));
+                }
+                Poll::Pending => return Poll::Pending,
             }
         }
     }
@@ -320,8 +358,13 @@ impl AsyncWrite for HandedStream {
         true
     }
 
+    /// What may be held back leaves when the lane has the connection again.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.carried_mut().poll_flush(cx)
+        let carried = self.carried_mut();
+        match carried.holds() {
+            true => Poll::Ready(carried.send_some(cx)),
+            false => carried.poll_flush(cx),
+        }
     }
 
     /// Only flushes: closing is the lane's, which knows what the client may still be sending.

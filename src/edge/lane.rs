@@ -133,7 +133,9 @@ impl Lane {
                 }
                 Turn::Renew(turn) => {
                     self.requests += 1;
-                    let (answered, lent) = *turn;
+                    let (answered, mut lent) = *turn;
+                    lent.handed.local =
+                        local_address(&connection.stream).unwrap_or(lent.handed.local);
                     refresh(&self.state, &self.door, &self.stop, lent);
                     match Box::pin(self.answer(&mut connection, &answered, began, &limits)).await {
                         Next::Request => {}
@@ -287,7 +289,11 @@ impl Lane {
         incoming.advance(lent.head);
         lent.handed.local = local_address(&stream).unwrap_or(lent.handed.local);
         let limits = lent.handed.snapshot.limits.clone();
-        let carried = Carried::new(stream, incoming, limits.send);
+        let mut carried = Carried::new(stream, incoming, limits.send);
+        if let Some(fill) = &lent.handed.fill {
+            let most = usize::try_from(fill.pages.rules().max_page).unwrap_or(usize::MAX);
+            carried = carried.holding(most.saturating_add(HEAD_ROOM));
+        }
         let answered = lent.handed.answered_here.clone();
         let cut = lent.handed.cut.clone();
         let most_body = lent.handed.most_body();
@@ -376,3 +382,5 @@ fn local_address(stream: &Stream) -> Option<SocketAddr> {
 
 /// Bytes of an answer that nobody reads, in one piece.
 const REFRESH_BUFFER: usize = 64 * 1024;
+/// Room for the head of a page, beside its content.
+const HEAD_ROOM: usize = 64 * 1024;

@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 use crate::edge::handed::{Inward, push_escaped};
 use crate::page_cache::page::{Age, Served};
-use crate::page_cache::site_pages::{Bypass, PageRequest, SitePages};
+use crate::page_cache::site_pages::{Bypass, PageRequest};
 use crate::page_cache::storage::Fill;
 use crate::page_cache::{PageOutcome, PageStore};
-use crate::request::client::{Client, FORWARDED_FIELDS};
+use crate::request::client::Client;
 use crate::request::fields::Fields as _;
 use crate::request::head::{Framing, Method, RequestHead};
 use crate::request::target::Target;
@@ -33,6 +33,8 @@ pub struct Seen<'a> {
     pub host: &'a [u8],
     /// Who asks.
     pub client: &'a Client,
+    /// The port that it came in at, where the application is told that.
+    pub port: Option<u16>,
     /// The second of Unix time.
     pub now: i64,
 }
@@ -66,6 +68,10 @@ impl Seen<'_> {
             ))
         };
         if let Some(page) = store.get(&key.text) {
+            if key.left_out.is_some() && page.header.status.is_redirection() {
+                // It leads on without what the visitor came with.
+                return pass(Bypass::Query);
+            }
             let (outcome, is_due) = match page.age(self.now) {
                 Age::Fresh => (PageOutcome::Hit, false),
                 Age::Stale(is_due) => (PageOutcome::Stale, is_due),
@@ -87,6 +93,37 @@ impl Seen<'_> {
         Way::Fill(fill(key))
     }
 
+    /// What a trusted proxy has said, as it was understood: what it passes on of its clients' own words is theirs alone.
+    fn forwarded(
+        &self,
+        fill: &Fill,
+        client_ip_header: Option<&str>,
+        mut line: impl FnMut(&str, &[u8]),
+    ) {
+        let said = |name| self.head.first(name).is_some();
+        if said("x-forwarded-proto") {
+            let scheme = if self.client.https { "https" } else { "http" };
+            line("X-Forwarded-Proto", scheme.as_bytes());
+        }
+        if said("x-forwarded-port")
+            && let Some(port) = self.client.server_port
+        {
+            line("X-Forwarded-Port", port.to_string().as_bytes());
+        }
+        if said("x-forwarded-host") {
+            line("X-Forwarded-Host", &fill.place.host);
+        }
+        let address = self.client.address.to_string();
+        for name in ["x-forwarded-for", "x-real-ip"]
+            .into_iter()
+            .chain(client_ip_header)
+        {
+            if said(name) {
+                line(name, address.as_bytes());
+            }
+        }
+    }
+
     fn request(&self) -> PageRequest<'_, RequestHead<'_, '_>> {
         PageRequest {
             method: self.head.method,
@@ -94,7 +131,7 @@ impl Seen<'_> {
             fields: self.head,
             host: self.host,
             https: self.client.https,
-            port: self.client.server_port,
+            port: self.client.server_port.or(self.port),
             trusted_peer: self.client.trusted_peer,
             has_body: self.head.framing != Framing::None || self.head.expect_continue,
         }
@@ -167,11 +204,7 @@ impl Seen<'_> {
             line(name, value);
         }
         if self.client.trusted_peer {
-            for name in FORWARDED_FIELDS.into_iter().chain(client_ip_header) {
-                for value in self.head.lines(name) {
-                    line(name, value);
-                }
-            }
+            self.forwarded(fill, client_ip_header, line);
         }
         lent.extend_from_slice(b"\r\n");
         lent.into()
@@ -205,17 +238,24 @@ pub enum PurgeAsked {
 
 /// Reads a request to purge. None: it is another request.
 pub fn purge_asked(
-    pages: &SitePages,
+    site: &StaticSite,
     head: &RequestHead<'_, '_>,
     target: &Target<'_>,
     host: &[u8],
+    peer: std::net::IpAddr,
     client: impl FnOnce() -> Client,
     local: impl FnOnce() -> Option<std::net::SocketAddr>,
 ) -> Option<PurgeAsked> {
     use crate::page_cache::purge;
+    let pages = site.pages()?;
     let asked = purge::read(pages, &head.method, target, head, host)?;
-    let client = client();
-    match purge::is_allowed(pages, head, client.address, client.trusted_peer, local()) {
+    let sender = purge::Sender {
+        peer,
+        is_trusted: client().trusted_peer,
+        local: local(),
+        ip_field: site.settings().client_ip_header.as_deref(),
+    };
+    match purge::is_allowed(pages, head, sender) {
         true => Some(PurgeAsked::Allowed(asked)),
         // A page of that name may be meant.
         false if asked.tells_missing => None,

@@ -140,12 +140,19 @@ impl Asked<'_> {
         };
         seen.site = Some(site);
         let host = host.unwrap_or_default();
-        if let Some(pages) = site.pages() {
-            match pages::purge_asked(pages, &head, &target, host, || seen.client(), self.local) {
-                None => {}
-                Some(PurgeAsked::Refused) => return seen.refuse(403),
-                Some(PurgeAsked::Allowed(asked)) => return seen.purge(asked),
-            }
+        let peer = self.peer.ip();
+        match pages::purge_asked(
+            site,
+            &head,
+            &target,
+            host,
+            peer,
+            || seen.client(),
+            self.local,
+        ) {
+            None => {}
+            Some(PurgeAsked::Refused) => return seen.refuse(403),
+            Some(PurgeAsked::Allowed(asked)) => return seen.purge(asked),
         }
         let request = Request {
             method: head.method,
@@ -174,6 +181,10 @@ impl Asked<'_> {
             target: &target,
             host,
             client: &client,
+            port: match site.pages() {
+                Some(_) if !client.https => (self.local)().map(|local| local.port()),
+                _ => None,
+            },
             now: self.now.seconds,
         };
         let lending = Lending {

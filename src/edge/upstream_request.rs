@@ -66,7 +66,8 @@ pub fn for_php(
         script_filename: script_filename.as_os_str().as_encoded_bytes(),
         path_info: &script.path_info,
         document_root: document_root.as_os_str().as_encoded_bytes(),
-        protocol: if handed.http10 {
+        // A page is for all.
+        protocol: if handed.http10 && handed.fill.is_none() {
             "HTTP/1.0"
         } else {
             "HTTP/1.1"

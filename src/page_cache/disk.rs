@@ -1,5 +1,9 @@
 //! The pages on disk: what was in memory before a restart. One file, kept by the database redb; what is in it is known by an
 //! index in memory, so that nothing is read for a page that is not there.
+//!
+//! What was purged must not come back, whatever happens: a purge is told as done when the file is without its pages; a file that
+//! cannot be written is removed; and a purge that comes while nobody has the file at hand leaves a mark beside it, by which
+//! whoever opens it next begins anew.
 
 #![expect(
     clippy::disallowed_methods,
@@ -8,9 +12,11 @@
 
 use std::collections::HashMap;
 use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,10 +35,12 @@ use crate::page_cache::settings::StoreSettings;
 /// The pages on disk.
 #[derive(Debug)]
 pub struct Disk {
+    settings: StoreSettings,
     file: Arc<Database>,
     index: Arc<Mutex<Index>>,
     orders: SyncSender<Order>,
     most_bytes: Arc<AtomicU64>,
+    broken: Arc<AtomicBool>,
 }
 
 /// What is on disk, the longest unused first to go.
@@ -40,6 +48,8 @@ pub struct Disk {
 struct Index {
     rows: LruCache<Box<[u8]>, Row>,
     bytes: u64,
+    /// What is in the file and in no row any more: to be taken out by the writer.
+    gone: Vec<Box<[u8]>>,
     /// Numbers rows, so that a page that was replaced before it was written is not written.
     next: u64,
 }
@@ -52,6 +62,15 @@ struct Row {
 }
 
 impl Index {
+    fn new() -> Index {
+        Index {
+            rows: LruCache::unbounded(),
+            bytes: 0,
+            gone: Vec::new(),
+            next: 0,
+        }
+    }
+
     fn put(&mut self, key: Box<[u8]>, place: Place, size: u64) -> u64 {
         self.next += 1;
         let row = Row {
@@ -70,31 +89,31 @@ impl Index {
         if let Some(row) = self.rows.pop(key) {
             self.bytes -= row.size;
         }
+        self.gone.push(key.into());
     }
 
-    fn take(&mut self, meant: impl Fn(&Place) -> bool) -> Vec<Box<[u8]>> {
-        let rows = self.rows.iter().filter(|(_, row)| meant(&row.place));
+    fn remove_meant(&mut self, purge: &Purge) -> u64 {
+        let rows = self.rows.iter().filter(|(_, row)| purge.means(&row.place));
         let keys: Vec<Box<[u8]>> = rows.map(|(key, _)| key.clone()).collect();
         keys.iter().for_each(|key| self.remove(key));
-        keys
+        keys.len() as u64
     }
 
-    /// What must go for `most` bytes.
-    fn shrink(&mut self, most: u64) -> Vec<Box<[u8]>> {
-        let mut gone = Vec::new();
+    /// Removes what must go for `most` bytes.
+    fn shrink(&mut self, most: u64) {
         while self.bytes > most
             && let Some((key, row)) = self.rows.pop_lru()
         {
             self.bytes -= row.size;
-            gone.push(key);
+            self.gone.push(key);
         }
-        gone
     }
 }
 
 enum Order {
     Write(Arc<Page>, u64),
-    Delete(Vec<Box<[u8]>>, oneshot::Sender<()>),
+    /// Takes out what has gone from the index, and tells when the file is without it.
+    TakeOut(oneshot::Sender<()>),
 }
 
 /// What is written of a page beside its content.
@@ -116,7 +135,7 @@ impl Disk {
         let opened = Self::try_open(settings);
         if let Err(error) = &opened {
             let dir = settings.dir.display();
-            tracing::warn!("{dir}: pages are kept in memory only: {error}");
+            tracing::warn!("{dir}: pages are kept in memory only for now: {error}");
         }
         opened.ok()
     }
@@ -131,47 +150,50 @@ impl Disk {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&settings.dir)?;
         let path = settings.dir.join(FILE);
-        let file = match Database::create(&path).map_err(redb::Error::from) {
-            Ok(file) => file,
-            Err(redb::Error::DatabaseAlreadyOpen) => return Err(DiskError::InUse),
-            Err(redb::Error::Io(error)) => return Err(error.into()),
-            // Pages can be made again: what cannot be read is begun anew.
-            Err(error) => {
-                tracing::warn!("{}: begun anew: {error}", path.display());
+        let (file, index) = match open_file(settings, &path) {
+            Err(DiskError::Useless(why)) => {
+                // Pages can be made again.
+                tracing::warn!("{}: begun anew: {why}", path.display());
                 std::fs::remove_file(&path)?;
-                Database::create(&path).map_err(redb::Error::from)?
+                open_file(settings, &path)?
             }
+            opened => opened?,
         };
-        let file = Arc::new(file);
-        let mut index = Index {
-            rows: LruCache::unbounded(),
-            bytes: 0,
-            next: 0,
-        };
-        let useless = load(&file, &mut index)?;
-        let index = Arc::new(Mutex::new(index));
+        let (file, index) = (Arc::new(file), Arc::new(Mutex::new(index)));
         let most_bytes = Arc::new(AtomicU64::new(settings.disk));
+        let broken = Arc::new(AtomicBool::new(false));
         let (orders, received) = sync_channel(MOST_WAITING);
         let writer = Writer {
+            path,
             file: file.clone(),
             index: index.clone(),
             most_bytes: most_bytes.clone(),
-            failing: false,
+            broken: broken.clone(),
         };
         std::thread::Builder::new()
             .name("page writer".into())
-            .spawn(move || writer.run(&received, useless))?;
+            .spawn(move || writer.run(&received))?;
         Ok(Arc::new(Disk {
+            settings: settings.clone(),
             file,
             index,
             orders,
             most_bytes,
+            broken,
         }))
     }
 
     /// Takes on another bound.
     pub fn reconfigure(&self, most_bytes: u64) {
         self.most_bytes.store(most_bytes, Ordering::Relaxed);
+    }
+
+    /// What to open it with again, when it could not be written and was done away with.
+    #[must_use]
+    pub fn broken(&self) -> Option<StoreSettings> {
+        self.broken
+            .load(Ordering::Acquire)
+            .then(|| self.settings.clone())
     }
 
     /// Pages and their bytes.
@@ -195,66 +217,102 @@ impl Disk {
     /// Has a page written soon.
     pub fn write(&self, page: Arc<Page>) {
         let key = page.key.clone();
-        let number = self
-            .index
-            .lock()
-            .put(key.clone(), page.place.clone(), size(&page));
+        let (place, size) = (page.place.clone(), size(&page));
+        let number = self.index.lock().put(key.clone(), place, size);
         if self.orders.try_send(Order::Write(page, number)).is_err() {
             // The disk does not keep up.
             self.index.lock().remove(&key);
         }
     }
 
-    /// Forgets pages; returns when the disk has them no more.
+    /// Forgets a page soon.
+    pub fn remove(&self, key: &[u8]) {
+        self.index.lock().remove(key);
+        self.take_out_soon();
+    }
+
+    /// Forgets pages soon: who reads does not find them from now on.
+    pub fn purge_soon(&self, purge: &Purge) {
+        if self.index.lock().remove_meant(purge) > 0 {
+            self.take_out_soon();
+        }
+    }
+
+    fn take_out_soon(&self) {
+        // Nobody waits for it; behind a full queue it is done as well.
+        let (done, _) = oneshot::channel();
+        let _ = self.orders.try_send(Order::TakeOut(done));
+    }
+
+    /// Forgets pages; returns when the file has them no more.
     pub async fn purge(&self, purge: Purge) -> u64 {
-        let keys = self.index.lock().take(|place| purge.means(place));
-        let count = keys.len() as u64;
-        if count > 0 {
-            let (done, told) = oneshot::channel();
-            let orders = self.orders.clone();
-            // A full queue is waited for.
-            let sent = tokio::task::spawn_blocking(move || orders.send(Order::Delete(keys, done)));
-            if matches!(sent.await, Ok(Ok(()))) {
-                let _ = told.await;
-            }
+        let count = self.index.lock().remove_meant(&purge);
+        // Also when there were none: another purge may be under way, whose pages are this one's, too.
+        let (done, told) = oneshot::channel();
+        let orders = self.orders.clone();
+        // A full queue is waited for.
+        let sent = tokio::task::spawn_blocking(move || orders.send(Order::TakeOut(done)));
+        if matches!(sent.await, Ok(Ok(()))) {
+            let _ = told.await;
         }
         count
     }
 }
 
+fn open_file(settings: &StoreSettings, path: &Path) -> Result<(Database, Index), DiskError> {
+    let useless = |error: redb::Error| match error {
+        redb::Error::DatabaseAlreadyOpen => DiskError::InUse,
+        // A file that is none of ours is an error of reading it.
+        redb::Error::Io(error)
+            if !matches!(
+                error.kind(),
+                ErrorKind::InvalidData | ErrorKind::UnexpectedEof
+            ) =>
+        {
+            DiskError::Io(error)
+        }
+        error => DiskError::Useless(error.to_string()),
+    };
+    let create = || Database::create(path).map_err(|error| useless(error.into()));
+    let file = create()?;
+    let mark = settings.dir.join(USELESS);
+    if mark.exists() {
+        // The file is locked by us: nobody else heeds the mark.
+        std::fs::remove_file(path)?;
+        std::fs::remove_file(mark)?;
+        drop(file);
+        return Ok((create()?, Index::new()));
+    }
+    let index = load(&file).map_err(useless)?;
+    Ok((file, index))
+}
+
 /// The thread that writes: what comes within a moment goes to the disk at once.
 struct Writer {
+    path: PathBuf,
     file: Arc<Database>,
     index: Arc<Mutex<Index>>,
     most_bytes: Arc<AtomicU64>,
-    failing: bool,
+    broken: Arc<AtomicBool>,
 }
 
 impl Writer {
-    fn run(mut self, orders: &Receiver<Order>, mut gone: Vec<Box<[u8]>>) {
+    fn run(self, orders: &Receiver<Order>) {
         loop {
             let mut pages = HashMap::new();
             let mut told = Vec::new();
-            let ended = self.gather(orders, &mut pages, &mut gone, &mut told);
-            gone.extend(
-                self.index
-                    .lock()
-                    .shrink(self.most_bytes.load(Ordering::Relaxed)),
-            );
-            if !pages.is_empty() || !gone.is_empty() {
-                let result = self.commit(&pages, &gone);
-                if let Err(error) = &result
-                    && !self.failing
-                {
-                    tracing::warn!("pages cannot be written to disk: {error}");
-                }
-                self.failing = result.is_err();
-                if result.is_ok() {
-                    gone.clear();
-                } else {
-                    let mut index = self.index.lock();
-                    pages.keys().for_each(|key| index.remove(key));
-                }
+            let ended = gather(orders, &mut pages, &mut told);
+            let gone = {
+                let mut index = self.index.lock();
+                index.shrink(self.most_bytes.load(Ordering::Relaxed));
+                std::mem::take(&mut index.gone)
+            };
+            let is_broken = self.broken.load(Ordering::Acquire);
+            if !is_broken
+                && !(pages.is_empty() && gone.is_empty())
+                && let Err(error) = self.commit(&pages, &gone)
+            {
+                self.give_up(&error);
             }
             for done in told {
                 let _ = done.send(());
@@ -265,41 +323,18 @@ impl Writer {
         }
     }
 
-    /// Takes orders for a moment; a purge is not kept waiting. True: there will be no more.
-    fn gather(
-        &self,
-        orders: &Receiver<Order>,
-        pages: &mut HashMap<Box<[u8]>, (Arc<Page>, u64)>,
-        gone: &mut Vec<Box<[u8]>>,
-        told: &mut Vec<oneshot::Sender<()>>,
-    ) -> bool {
-        let mut until = None;
-        while pages.len() < AT_ONCE {
-            let order = match until {
-                None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(until) => {
-                    orders.recv_timeout(Instant::saturating_duration_since(&until, Instant::now()))
-                }
-            };
-            match order {
-                Ok(Order::Write(page, number)) => {
-                    until.get_or_insert_with(|| Instant::now() + MOMENT);
-                    gone.retain(|key| *key != page.key);
-                    pages.insert(page.key.clone(), (page, number));
-                }
-                Ok(Order::Delete(keys, done)) => {
-                    keys.iter().for_each(|key| {
-                        pages.remove(key);
-                    });
-                    gone.extend(keys);
-                    told.push(done);
-                    until = Some(Instant::now());
-                }
-                Err(RecvTimeoutError::Timeout) => return false,
-                Err(RecvTimeoutError::Disconnected) => return true,
-            }
+    /// What was purged must not come back: a file that cannot be written is done away with.
+    fn give_up(&self, error: &redb::Error) {
+        let path = self.path.display();
+        tracing::warn!("{path}: begun anew, as it cannot be written: {error}");
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::error!("{path}: old pages cannot be removed: {error}");
         }
-        false
+        let mut index = self.index.lock();
+        index.rows.clear();
+        index.bytes = 0;
+        drop(index);
+        self.broken.store(true, Ordering::Release);
     }
 
     fn commit(
@@ -331,22 +366,51 @@ impl Writer {
     }
 }
 
-/// Reads the index; returns the keys of what is of no use any more.
-fn load(file: &Database, index: &mut Index) -> Result<Vec<Box<[u8]>>, DiskError> {
-    // Both tables are there from the first time on.
-    let transaction = file.begin_write().map_err(redb::Error::from)?;
-    transaction.open_table(ROWS).map_err(redb::Error::from)?;
-    transaction
-        .open_table(CONTENTS)
-        .map_err(redb::Error::from)?;
-    transaction.commit().map_err(redb::Error::from)?;
+/// Takes orders for a moment; a purge is not kept waiting. True: there will be no more.
+fn gather(
+    orders: &Receiver<Order>,
+    pages: &mut HashMap<Box<[u8]>, (Arc<Page>, u64)>,
+    told: &mut Vec<oneshot::Sender<()>>,
+) -> bool {
+    let mut until = None;
+    while pages.len() < AT_ONCE {
+        let order = match until {
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(until) => {
+                let left = Instant::saturating_duration_since(&until, Instant::now());
+                orders.recv_timeout(left)
+            }
+        };
+        match order {
+            Ok(Order::Write(page, number)) => {
+                until.get_or_insert_with(|| Instant::now() + MOMENT);
+                pages.insert(page.key.clone(), (page, number));
+            }
+            Ok(Order::TakeOut(done)) => {
+                told.push(done);
+                until = Some(Instant::now());
+            }
+            Err(RecvTimeoutError::Timeout) => return false,
+            Err(RecvTimeoutError::Disconnected) => return true,
+        }
+    }
+    false
+}
 
+/// Reads the index.
+fn load(file: &Database) -> Result<Index, redb::Error> {
+    // Both tables are there from the first time on.
+    let transaction = file.begin_write()?;
+    transaction.open_table(ROWS)?;
+    transaction.open_table(CONTENTS)?;
+    transaction.commit()?;
+
+    let mut index = Index::new();
     let now = seconds(SystemTime::now());
-    let mut useless = Vec::new();
-    let transaction = file.begin_read().map_err(redb::Error::from)?;
-    let rows = transaction.open_table(ROWS).map_err(redb::Error::from)?;
-    for row in rows.iter().map_err(redb::Error::from)? {
-        let (key, row) = row.map_err(redb::Error::from)?;
+    let transaction = file.begin_read()?;
+    let rows = transaction.open_table(ROWS)?;
+    for row in rows.iter()? {
+        let (key, row) = row?;
         let key = Box::<[u8]>::from(key.value());
         match serde_json::from_slice::<Written>(row.value()) {
             Ok(row) if row.until > now => {
@@ -358,10 +422,22 @@ fn load(file: &Database, index: &mut Index) -> Result<Vec<Box<[u8]>>, DiskError>
                 };
                 index.put(key, place, row.size);
             }
-            _ => useless.push(key),
+            // Of no use any more.
+            _ => index.gone.push(key),
         }
     }
-    Ok(useless)
+    Ok(index)
+}
+
+/// Has whoever opens the pages in `dir` next begin anew; nothing when there are none.
+///
+/// # Errors
+/// Those of creating a file.
+pub fn mark_useless(dir: &Path) -> std::io::Result<()> {
+    match dir.join(FILE).exists() {
+        true => std::fs::File::create(dir.join(USELESS)).map(drop),
+        false => Ok(()),
+    }
 }
 
 fn content(file: &Database, key: &[u8]) -> Option<Vec<u8>> {
@@ -410,8 +486,9 @@ fn decode(key: Box<[u8]>, place: Place, mut content: &[u8]) -> Option<Page> {
     ))
 }
 
+/// As the file has it: rounded up to a power of two.
 fn size(page: &Page) -> u64 {
-    (page.body.len() + page.key.len() * 2 + OF_A_HEAD) as u64
+    (page.body.len() + page.key.len() * 2 + OF_A_HEAD).next_power_of_two() as u64
 }
 
 fn seconds(time: SystemTime) -> u64 {
@@ -424,8 +501,9 @@ fn seconds(time: SystemTime) -> u64 {
 enum DiskError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
+    /// It is to be begun anew.
     #[error("{0}")]
-    File(#[from] redb::Error),
+    Useless(String),
     #[error("another process uses its file")]
     InUse,
 }
@@ -433,6 +511,8 @@ enum DiskError {
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 const CONTENTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("contents");
 const FILE: &str = "pages.redb";
+/// Says that a purge came while nobody had the file at hand.
+const USELESS: &str = "begin-anew";
 /// Pages that may wait to be written.
 const MOST_WAITING: usize = 1024;
 /// Pages written by one call at most.

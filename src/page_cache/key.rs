@@ -1,5 +1,7 @@
 //! The name of a page: all that it may depend on, in one text.
 
+use crate::request::authority::Authority;
+
 /// What a page is known by. Two requests of one key get the same page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
@@ -9,6 +11,8 @@ pub struct Key {
     pub target: Box<[u8]>,
     /// Whether it is the page for phones.
     pub is_mobile: bool,
+    /// The arguments of the query that were left out, with `&` between them.
+    pub left_out: Option<Box<[u8]>>,
 }
 
 /// What goes into a [`Key`].
@@ -16,6 +20,8 @@ pub struct Key {
 pub struct Parts<'a> {
     /// The site's name.
     pub site: &'a str,
+    /// Of the rules that its pages are made by, and of who makes them.
+    pub fingerprint: u64,
     /// Whether the client came by https.
     pub https: bool,
     /// The port that the application is told, where a proxy names one.
@@ -37,6 +43,8 @@ impl Parts<'_> {
         let mut text =
             Vec::with_capacity(64 + self.site.len() + self.host.len() + self.target.len());
         text.extend_from_slice(self.site.as_bytes());
+        text.push(0);
+        text.extend_from_slice(&self.fingerprint.to_be_bytes());
         text.extend_from_slice(match (self.https, self.is_mobile) {
             (false, false) => b"\0h\0",
             (true, false) => b"\0s\0",
@@ -62,6 +70,7 @@ impl Parts<'_> {
             text: text.into(),
             target: self.target.into(),
             is_mobile: self.is_mobile,
+            left_out: None,
         }
     }
 }
@@ -71,6 +80,13 @@ pub fn push_host(into: &mut Vec<u8>, host: &[u8], https: bool) {
     let usual: &[u8] = if https { b":443" } else { b":80" };
     let host = host.strip_suffix(usual).unwrap_or(host);
     into.extend(host.iter().map(u8::to_ascii_lowercase));
+}
+
+/// A host as purges know it: without its port and without the dot that a full name may end in.
+#[must_use]
+pub fn bare_host(host: &[u8]) -> &[u8] {
+    let name = Authority::parse(host).map_or(host, |authority| authority.host);
+    name.strip_suffix(b".").unwrap_or(name)
 }
 
 /// A path as purges know it: decoded, without its last slash and with runs of slashes as one, so that however a page is spelt
@@ -97,6 +113,7 @@ mod tests {
 
     const PARTS: Parts<'_> = Parts {
         site: "a",
+        fingerprint: 1,
         https: false,
         port: None,
         is_mobile: false,
@@ -110,6 +127,10 @@ mod tests {
         let plain = key(PARTS);
         for other in [
             Parts { site: "b", ..PARTS },
+            Parts {
+                fingerprint: 2,
+                ..PARTS
+            },
             Parts {
                 https: true,
                 ..PARTS
@@ -153,6 +174,21 @@ mod tests {
         assert_ne!(values(&[&[b"a"], &[]]), values(&[&[], &[b"a"]]));
         assert_ne!(values(&[&[b"a"]]), values(&[&[b"a", b"b"]]));
         assert_ne!(values(&[&[b"a", b"b"]]), values(&[&[b"a"], &[b"b"]]));
+    }
+
+    #[test]
+    fn bare_hosts() {
+        for (host, bare) in [
+            ("example.com", "example.com"),
+            ("example.com.", "example.com"),
+            ("example.com:8080", "example.com"),
+            ("example.com.:80", "example.com"),
+            ("[2001:db8::1]:80", "[2001:db8::1]"),
+            ("", ""),
+        ] {
+            let of = bare_host(host.as_bytes());
+            assert_eq!(String::from_utf8_lossy(of), bare, "{host}");
+        }
     }
 
     #[test]

@@ -87,10 +87,12 @@ struct Heads {
     age: u64,
     /// The coded forms were there.
     is_coded: bool,
-    of: [Pair; 3],
+    identity: Pair,
+    gzip: Pair,
+    brotli: Pair,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pair {
     whole: Bytes,
     not_modified: Bytes,
@@ -160,8 +162,9 @@ impl Page {
             .map(|(name, value)| name.as_str().len() + value.len())
             .sum();
         let tags: usize = self.place.tags.iter().map(|tag| tag.len() + 16).sum();
-        // Three heads of each form, and half of the content for gzip and Brotli.
-        (self.body.len() + self.body.len() / 2 + 8 * head + tags + self.key.len() * 2 + 1024) as u64
+        let coded = self.body.len() / CODED_SHARE;
+        // Two heads of each form.
+        (self.body.len() + coded + 8 * head + tags + self.key.len() * 2 + 1024) as u64
     }
 
     /// How old it is at this second of Unix time. A page that is to be fetched anew is told of once in [`RETRY`] seconds.
@@ -199,16 +202,18 @@ impl Page {
     /// What a request of GET or HEAD gets. `conditional`: there may be preconditions among the fields.
     pub fn serve<F: Fields + ?Sized>(&self, fields: &F, conditional: bool, now: i64) -> Served {
         let heads = self.heads(now);
-        let coded = self.coded.get();
-        let form = match coded {
-            Some(coded) => {
-                acceptable(fields).find(|&coding| coded.body(coding, &self.body).is_some())
-            }
-            None => None,
+        // Only forms that the heads know: they may have been made a moment ago.
+        let coded = self.coded.get().filter(|_| heads.is_coded);
+        let form = coded.and_then(|coded| {
+            let mut liked = acceptable(fields);
+            liked.find_map(|coding| Some((coding, coded.body(coding, &self.body)?)))
+        });
+        let (coding, body) = form.unwrap_or((Coding::Identity, self.body.clone()));
+        let pair = match coding {
+            Coding::Identity => &heads.identity,
+            Coding::Gzip => &heads.gzip,
+            Coding::Brotli => &heads.brotli,
         };
-        let coding = form.unwrap_or(Coding::Identity);
-        let pair = heads.of.get(coding as usize);
-        let body = coded.and_then(|coded| coded.body(coding, &self.body));
         if conditional && matches!(self.header.status.as_u16(), 200) {
             let tag = coded_tag(&self.etag, coding);
             let validators = Validators {
@@ -216,23 +221,23 @@ impl Page {
                 last_modified: self.last_modified,
                 date: now,
             };
-            let (status, head) = match evaluate(true, fields, &validators) {
-                Precondition::Proceed => (0, None),
-                Precondition::NotModified => (304, pair.map(|pair| pair.not_modified.clone())),
-                Precondition::Failed => (412, None),
+            let status = match evaluate(true, fields, &validators) {
+                Precondition::Proceed => None,
+                Precondition::NotModified => Some(304),
+                Precondition::Failed => Some(412),
             };
-            if status > 0 {
+            if let Some(status) = status {
                 return Served {
                     status,
-                    head: head.unwrap_or_default(),
+                    head: pair.not_modified.clone(),
                     body: Bytes::new(),
                 };
             }
         }
         Served {
             status: self.header.status.as_u16(),
-            head: pair.map(|pair| pair.whole.clone()).unwrap_or_default(),
-            body: body.unwrap_or_else(|| self.body.clone()),
+            head: pair.whole.clone(),
+            body,
         }
     }
 
@@ -244,8 +249,11 @@ impl Page {
             && !self.coding_begun.swap(true, Ordering::Relaxed)
     }
 
-    /// Takes the coded forms.
+    /// Takes the coded forms, if they are not larger than what was reckoned for them.
     pub fn set_coded(&self, coded: Coded) {
+        if coded.length() > self.body.len() / CODED_SHARE {
+            return;
+        }
         // Made once.
         let _ = self.coded.set(coded);
     }
@@ -291,25 +299,22 @@ impl Page {
     }
 
     fn render(&self, age: u64, is_coded: bool) -> Heads {
-        let mut of = <[Pair; 3]>::default();
-        for (coding, pair) in [Coding::Identity, Coding::Gzip, Coding::Brotli]
-            .into_iter()
-            .zip(&mut of)
-        {
-            let body = match coding {
-                Coding::Identity => Some(self.body.clone()),
-                _ => self
-                    .coded
-                    .get()
-                    .filter(|_| is_coded)
-                    .and_then(|coded| coded.body(coding, &self.body)),
-            };
-            if let Some(body) = body {
-                pair.whole = self.head(age, coding, Some(body.len()));
-                pair.not_modified = self.head(age, coding, None);
+        let coded = self.coded.get().filter(|_| is_coded);
+        let pair = |coding| {
+            let body = coded.and_then(|coded| coded.body(coding, &self.body));
+            let length = body.map_or(self.body.len(), |body| body.len());
+            Pair {
+                whole: self.head(age, coding, Some(length)),
+                not_modified: self.head(age, coding, None),
             }
+        };
+        Heads {
+            age,
+            is_coded,
+            identity: pair(Coding::Identity),
+            gzip: pair(Coding::Gzip),
+            brotli: pair(Coding::Brotli),
         }
-        Heads { age, is_coded, of }
     }
 
     /// A head with this length, or that of a 304 (RFC 9110 §15.4.5: what a 200 would have of a few fields).
@@ -400,6 +405,8 @@ fn unix(time: SystemTime) -> i64 {
 /// What browsers and caches before this one are told where the application says nothing: they may keep a page, and ask each
 /// time whether it is still the same, so that a purge here is seen there.
 pub const OWN_CACHE_CONTROL: &str = "public, max-age=0, must-revalidate";
+/// The part of a page's length that its coded forms may have together: the first over this.
+const CODED_SHARE: usize = 2;
 /// How tags made here begin.
 const OWN_TAG: &str = "np-";
 /// Fields that are said here.

@@ -4,14 +4,14 @@
 //! page's path, or with a path ending in `.*` for all below; Nginx Helper sends `GET /purge/…` for a page and
 //! `PURGE /purgeall` for everything.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::page_cache::key::{plain_path, push_host};
+use crate::page_cache::key::{bare_host, plain_path};
 use crate::page_cache::page::Place;
 use crate::page_cache::site_pages::SitePages;
 use crate::page_cache::storable::{TAG_FIELDS, words};
-use crate::request::fields::Fields;
+use crate::request::fields::{Fields, members};
 use crate::request::head::Method;
 use crate::request::target::Target;
 
@@ -20,7 +20,7 @@ use crate::request::target::Target;
 pub struct Purge {
     /// Of this site only.
     pub site: Option<Arc<str>>,
-    /// Of this host only.
+    /// Of this host only, on any port; see [`bare_host`].
     pub host: Option<Box<[u8]>>,
     /// Which pages.
     pub what: What,
@@ -44,14 +44,18 @@ impl Purge {
     #[must_use]
     pub fn means(&self, place: &Place) -> bool {
         let of_site = self.site.as_ref().is_none_or(|site| *site == place.site);
-        let of_host = self.host.as_ref().is_none_or(|host| *host == place.host);
+        let of_host = self
+            .host
+            .as_ref()
+            .is_none_or(|host| **host == *bare_host(&place.host));
         of_site
             && of_host
             && match &self.what {
                 What::All => true,
                 What::Path(path) => *path == place.path,
                 What::Prefix(start) => place.path.starts_with(start),
-                What::Tags(tags) => tags.iter().any(|tag| place.tags.contains(tag)),
+                // Those of a place are in order.
+                What::Tags(tags) => tags.iter().any(|tag| place.tags.binary_search(tag).is_ok()),
             }
     }
 }
@@ -84,9 +88,7 @@ pub fn read<F: Fields + ?Sized>(
     let named = ["x-purge-host", "x-vc-purge-host"]
         .into_iter()
         .find_map(|name| fields.first(name));
-    let mut of_host = Vec::new();
-    push_host(&mut of_host, named.unwrap_or(host), false);
-    let of_host = of_host.strip_suffix(b":443").unwrap_or(&of_host);
+    let of_host = bare_host(named.unwrap_or(host)).to_ascii_lowercase();
     Some(Asked {
         purge: Purge {
             site: Some(pages.name().clone()),
@@ -148,15 +150,23 @@ fn literal_start(path: &[u8]) -> Option<&[u8]> {
     })
 }
 
-/// Whether the sender of a request may purge: by the site's token, or by address where nothing says that the request was
-/// passed on by somebody who is not trusted.
-pub fn is_allowed<F: Fields + ?Sized>(
-    pages: &SitePages,
-    fields: &F,
-    client: std::net::IpAddr,
-    trusted_peer: bool,
-    local: Option<SocketAddr>,
-) -> bool {
+/// Who sends a request to purge.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender<'a> {
+    /// The other end of the connection.
+    pub peer: IpAddr,
+    /// Whether that is a trusted proxy.
+    pub is_trusted: bool,
+    /// The address that the request came in at.
+    pub local: Option<SocketAddr>,
+    /// The field in which the site's proxy names the client, beside the usual ones.
+    pub ip_field: Option<&'a str>,
+}
+
+/// Whether the sender of a request may purge: by the site's token, or by address. A request that was passed on comes from all the
+/// addresses that its fields name, and each of them must be one that may; one that was passed on by somebody who is not trusted
+/// may not.
+pub fn is_allowed<F: Fields + ?Sized>(pages: &SitePages, fields: &F, sender: Sender<'_>) -> bool {
     if let Some(token) = pages.token() {
         let is_borne = fields
             .first("authorization")
@@ -168,29 +178,45 @@ pub fn is_allowed<F: Fields + ?Sized>(
             return true;
         }
     }
-    let passed_on = !trusted_peer && PASSED_ON.iter().any(|name| fields.first(name).is_some());
-    if passed_on {
-        return false;
-    }
-    let client = client.to_canonical();
-    match &pages.rules().purge_from {
-        Some(networks) => networks.iter().any(|network| network.contains(&client)),
-        // A machine reaches its own public address from that very address.
-        None => {
-            client.is_loopback() || local.is_some_and(|local| local.ip().to_canonical() == client)
+    let may = |address: IpAddr| {
+        let address = address.to_canonical();
+        match &pages.rules().purge_from {
+            Some(networks) => networks.iter().any(|network| network.contains(&address)),
+            // A machine reaches its own public address from that very address.
+            None => {
+                let own = sender.local.map(|local| local.ip().to_canonical());
+                address.is_loopback() || own == Some(address)
+            }
         }
+    };
+    let mut named = PASSED_ON
+        .into_iter()
+        .chain(sender.ip_field)
+        .flat_map(|name| fields.lines(name))
+        .flat_map(members)
+        .peekable();
+    let is_passed_on = named.peek().is_some()
+        || fields.first("forwarded").is_some()
+        || fields.first("via").is_some();
+    if !is_passed_on {
+        return may(sender.peer);
     }
+    let read = |member: &[u8]| std::str::from_utf8(member).ok()?.parse::<IpAddr>().ok();
+    // Of a proxy that names nobody it is not known for whom it asks.
+    sender.is_trusted
+        && fields.first("forwarded").is_none()
+        && named.peek().is_some()
+        && named.all(|member| read(member).is_some_and(may))
 }
 
 /// Fields of a purge that name tags, beside those of answers.
 const TAGS_TO_PURGE: [&str; 3] = ["xkey-purge", "x-cache-tag", "cache-tags"];
 /// Fields that a token is said in.
 const TOKENS: [&str; 3] = ["x-purge-token", "x-purge-key", "x-vc-purge-key"];
-/// Fields that tell of a proxy.
-const PASSED_ON: [&str; 5] = [
+/// Fields in which proxies name addresses.
+const PASSED_ON: [&str; 4] = [
     "x-forwarded-for",
-    "forwarded",
     "x-real-ip",
-    "via",
     "cf-connecting-ip",
+    "true-client-ip",
 ];

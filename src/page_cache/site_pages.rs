@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::page_cache::counters::PageCounters;
 use crate::page_cache::key::{Key, Parts};
@@ -21,6 +22,8 @@ use crate::token::Token;
 pub struct SitePages {
     name: Arc<str>,
     rules: Rules,
+    /// Of all that its pages depend on and no request tells: pages that were made by other rules are others.
+    fingerprint: u64,
     is_wordpress: bool,
     bypass: Vec<Pattern>,
     ignored_query: Vec<NamePattern>,
@@ -113,13 +116,14 @@ impl Bypass {
 }
 
 impl SitePages {
-    /// The page cache of the site of this name.
+    /// The page cache of the site of this name, whose pages `maker` makes: any text that tells it from others.
     ///
     /// # Errors
     /// A pattern, or the token's file.
     pub fn new(
         name: &str,
         rules: &Rules,
+        maker: &str,
         is_wordpress: bool,
         counters: Arc<PageCounters>,
     ) -> Result<SitePages, PagesError> {
@@ -132,7 +136,9 @@ impl SitePages {
         let known = IGNORED_QUERY
             .iter()
             .filter_map(|text| NamePattern::parse(text));
+        let told = format!("{rules:?} {maker} {is_wordpress}");
         Ok(SitePages {
+            fingerprint: xxh3_64(told.as_bytes()),
             name: name.into(),
             is_wordpress,
             bypass: rules
@@ -181,7 +187,7 @@ impl SitePages {
             return Err(Bypass::Method);
         }
         let kind = self.kind_of_path(request.target)?;
-        let target = self.target(request.target)?;
+        let (target, left_out) = self.target(request.target)?;
         self.check_fields(request)?;
         self.check_cookies(request.fields)?;
         let varies_by_accept = self.rules.vary.iter().any(|name| name == "accept");
@@ -190,6 +196,7 @@ impl SitePages {
         }
         let parts = Parts {
             site: &self.name,
+            fingerprint: self.fingerprint,
             https: request.https,
             port: request.port,
             is_mobile: user_agent::is_mobile(request.fields),
@@ -197,7 +204,11 @@ impl SitePages {
             target: target.as_deref().unwrap_or(request.target.raw_path),
         };
         let vary = self.rules.vary.iter();
-        Ok(parts.key(vary.map(|name| request.fields.lines(name))))
+        let key = parts.key(vary.map(|name| request.fields.lines(name)));
+        Ok(Key {
+            left_out: (!left_out.is_empty()).then(|| left_out.into()),
+            ..key
+        })
     }
 
     /// The fields that the application sees of a request that fills a page, in order, beside Host and those that tell of
@@ -245,12 +256,12 @@ impl SitePages {
         Ok(kind)
     }
 
-    /// Path and query as the application is asked for them; none: the path alone.
-    fn target(&self, target: &Target<'_>) -> Result<Option<Vec<u8>>, Bypass> {
+    /// Path and query as the application is asked for them (none: the path alone), and the arguments left out.
+    fn target(&self, target: &Target<'_>) -> Result<(Option<Vec<u8>>, Vec<u8>), Bypass> {
+        let (mut kept, mut left_out) = (Vec::new(), Vec::new());
         let Some(query) = target.query else {
-            return Ok(None);
+            return Ok((None, left_out));
         };
-        let mut kept = Vec::new();
         for argument in query.split(|&byte| byte == b'&') {
             let end = memchr::memchr(b'=', argument).unwrap_or(argument.len());
             let name = argument.get(..end).unwrap_or_default();
@@ -258,11 +269,17 @@ impl SitePages {
             if is(&self.rules.query) {
                 kept.push(if kept.is_empty() { b'?' } else { b'&' });
                 kept.extend_from_slice(argument);
-            } else if !argument.is_empty() && !is(&self.ignored_query) {
+            } else if is(&self.ignored_query) {
+                if !left_out.is_empty() {
+                    left_out.push(b'&');
+                }
+                left_out.extend_from_slice(argument);
+            } else if !argument.is_empty() {
                 return Err(Bypass::Query);
             }
         }
-        Ok((!kept.is_empty()).then(|| [target.raw_path, &kept].concat()))
+        let with_query = (!kept.is_empty()).then(|| [target.raw_path, &kept].concat());
+        Ok((with_query, left_out))
     }
 
     fn check_fields<F: Fields + ?Sized>(&self, request: &PageRequest<'_, F>) -> Result<(), Bypass> {
@@ -275,9 +292,8 @@ impl SitePages {
         };
         // From others than trusted proxies it is dropped.
         let other_host = || {
-            let named = fields.first("x-forwarded-host");
-            request.trusted_peer
-                && named.is_some_and(|named| !named.eq_ignore_ascii_case(request.host))
+            let mut named = fields.lines("x-forwarded-host");
+            request.trusted_peer && named.any(|named| !named.eq_ignore_ascii_case(request.host))
         };
         match OTHER_THINGS.iter().any(says_other) || no_store() || other_host() {
             true => Err(Bypass::Field),

@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
-use http::header::{AGE, CONTENT_ENCODING, CONTENT_RANGE, DATE, PRAGMA, SET_COOKIE, VARY};
+use http::header::{
+    AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, DATE, PRAGMA, SET_COOKIE, VARY,
+};
 use pingora_cache::CacheMeta;
 use pingora_cache::CacheMetaDefaults;
 use pingora_cache::cache_control::{CacheControl, DirectiveKey, InterpretCacheControl as _};
@@ -18,6 +20,8 @@ use crate::request::fields::members;
 pub enum Refusal {
     /// Its status.
     Status,
+    /// It leads elsewhere for now, perhaps for this visitor alone.
+    Redirect,
     /// It sets a cookie.
     SetCookie,
     /// It says so: `private`, `no-store`, `no-cache`, `X-Accel-Expires: 0`.
@@ -36,8 +40,9 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 8] = [
+    pub const ALL: [Refusal; 9] = [
         Refusal::Status,
+        Refusal::Redirect,
         Refusal::SetCookie,
         Refusal::CacheControl,
         Refusal::Stale,
@@ -52,6 +57,7 @@ impl Refusal {
     pub fn as_str(self) -> &'static str {
         match self {
             Refusal::Status => "status",
+            Refusal::Redirect => "redirect",
             Refusal::SetCookie => "set_cookie",
             Refusal::CacheControl => "cache_control",
             Refusal::Stale => "stale",
@@ -79,7 +85,10 @@ pub fn judge(
     header: &ResponseHeader,
     now: SystemTime,
 ) -> Result<CacheMeta, Refusal> {
-    let own = own_life(rules, header.status).ok_or(Refusal::Status)?;
+    let own = own_life(rules, header.status).ok_or(match header.status.as_u16() {
+        302 | 303 | 307 => Refusal::Redirect,
+        _ => Refusal::Status,
+    })?;
     let headers = &header.headers;
     if headers.contains_key(SET_COOKIE) {
         return Err(Refusal::SetCookie);
@@ -153,9 +162,16 @@ fn fresh_until(
         return Err(Refusal::CacheControl);
     }
     // RFC 9111 §5.4: it means no-cache where Cache-Control says nothing.
-    let mut pragmas = header.headers.get_all(PRAGMA).iter();
-    if control.is_none() && pragmas.any(|line| line == "no-cache") {
+    let pragmas = header.headers.get_all(PRAGMA).into_iter();
+    let mut pragmas = pragmas.flat_map(|line| members(line.as_bytes()));
+    if control.is_none() && pragmas.any(|word| word.eq_ignore_ascii_case(b"no-cache")) {
         return Err(Refusal::CacheControl);
+    }
+    // RFC 9111 §4.2.1: what is unclear is better taken for stale.
+    if control.is_some_and(|control| control.max_age().is_err() || control.s_maxage().is_err())
+        || is_unclear(header)
+    {
+        return Err(Refusal::Stale);
     }
     // nginx's own field for its caches comes first, as it does there.
     match accel_expires(header, now) {
@@ -167,6 +183,40 @@ fn fresh_until(
         Some(life) => now + life.min(A_YEAR),
         None => expires(header, now).unwrap_or(now + own),
     })
+}
+
+/// Whether Cache-Control says something of a lifetime twice, without a number, or in a spelling that is none.
+fn is_unclear(header: &ResponseHeader) -> bool {
+    let lines = header.headers.get_all(CACHE_CONTROL).into_iter();
+    let directives = lines.flat_map(|line| members(line.as_bytes()));
+    let (mut ages, mut shared) = (0, 0);
+    for directive in directives {
+        let directive = directive.to_ascii_lowercase();
+        let (age, of_shared) = (
+            directive.starts_with(b"max-age"),
+            directive.starts_with(b"s-maxage"),
+        );
+        ages += u32::from(age);
+        shared += u32::from(of_shared);
+        let mut parts = directive.splitn(2, |&byte| byte == b'=');
+        let name = parts.next().unwrap_or_default();
+        let value = parts
+            .next()
+            .filter(|_| matches!(name, b"max-age" | b"s-maxage"));
+        let is_number = value.is_some_and(|value| {
+            let bare = value
+                .strip_prefix(b"\"")
+                .and_then(|value| value.strip_suffix(b"\""));
+            let digits = bare.unwrap_or(value);
+            !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+        });
+        let says_private = memchr::memmem::find(&directive, b"private").is_some()
+            || memchr::memmem::find(&directive, b"no-store").is_some();
+        if ((age || of_shared) && !is_number) || says_private {
+            return true;
+        }
+    }
+    ages > 1 || shared > 1
 }
 
 /// How long answers of this status are fresh where they do not say so; none: they are never kept.

@@ -1,7 +1,7 @@
 //! The store as Pingora's cache sees it.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -38,6 +38,10 @@ pub struct Fill {
     pub is_refresh: bool,
     /// The second that it was begun in.
     pub now: i64,
+    /// The old page that Pingora was shown, which the application confirms or replaces.
+    pub shown: Arc<OnceLock<Arc<Page>>>,
+    /// Arguments of the query that the application does not see.
+    pub left_out: Option<Box<[u8]>>,
 }
 
 impl Fill {
@@ -63,10 +67,12 @@ impl Fill {
                 tags: Vec::new(),
             },
             pages: pages.clone(),
-            key,
             since,
             is_refresh: false,
             now,
+            shown: Arc::default(),
+            left_out: key.left_out.clone(),
+            key,
         }
     }
 
@@ -100,6 +106,10 @@ impl Storage for PageStore {
             None if fill.pages.rules().store == StoreKind::Disk => self.get_from_disk(text).await,
             page => page,
         };
+        if let Some(page) = &page {
+            // The first one: after a wait it may be another one, which is not asked about.
+            let _ = fill.shown.set(page.clone());
+        }
         Ok(page.map(|page| {
             let hit: HitHandler = Box::new(Hit(Some(page.body.clone())));
             (page.meta(), hit)
@@ -138,17 +148,13 @@ impl Storage for PageStore {
         _: &SpanHandle,
     ) -> Result<bool> {
         let fill = fill_of(key)?;
-        let Some(page) = self.get(&fill.key.text) else {
+        let Some(shown) = fill.shown.get() else {
             return Ok(false);
         };
-        let confirmed = Page::new(
-            fill.key.text.clone(),
-            fill.place.clone(),
-            meta,
-            page.body.clone(),
-        );
+        let body = shown.body.clone();
+        let confirmed = Page::new(fill.key.text.clone(), fill.place.clone(), meta, body);
         let on_disk = fill.pages.rules().store == StoreKind::Disk;
-        Ok(self.admit(Arc::new(confirmed), fill.since, on_disk))
+        Ok(self.replace(shown, Arc::new(confirmed), fill.since, on_disk))
     }
 
     fn as_any(&self) -> &(dyn Any + Send + Sync + 'static) {
@@ -220,7 +226,13 @@ impl HandleMiss for Miss {
             store.refuse(&fill.key.text, fill.now);
             fill.pages.counters().refusal(Refusal::Size);
         } else if promised.is_none_or(|promised: usize| promised == length) {
-            let page = Page::new(fill.key.text, fill.place, &meta, body.freeze());
+            // Without the room that it has grown by.
+            let page = Page::new(
+                fill.key.text,
+                fill.place,
+                &meta,
+                Bytes::copy_from_slice(&body),
+            );
             let on_disk = fill.pages.rules().store == StoreKind::Disk;
             if !store.admit(Arc::new(page), fill.since, on_disk) {
                 fill.pages.counters().refusal(Refusal::Purged);

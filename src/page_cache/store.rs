@@ -1,18 +1,21 @@
 //! The pages in memory, bounded by bytes; a scan of pages that nobody asks for again displaces none that are.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use parking_lot::{Mutex, RwLock};
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{OptionsBuilder, Weighter};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::page_cache::coded::Compressor;
-use crate::page_cache::disk::Disk;
+use crate::page_cache::disk::{self, Disk};
 use crate::page_cache::page::Page;
-use crate::page_cache::purge::Purge;
+use crate::page_cache::purge::{Purge, What};
 use crate::page_cache::settings::StoreSettings;
 
 /// The one store of all sites.
@@ -20,12 +23,16 @@ use crate::page_cache::settings::StoreSettings;
 pub struct PageStore {
     pages: Cache<Box<[u8]>, Arc<Page>, Weight>,
     /// Pages that are not to be kept, by key: the second until which that is believed.
-    refused: Cache<Box<[u8]>, i64>,
+    refused: Cache<u128, i64>,
+    /// Of the hash of keys, so that nobody knows which are alike.
+    seed: u64,
     purges: Mutex<Purges>,
     compressor: Option<Compressor>,
     disk: RwLock<Option<Arc<Disk>>>,
     /// The disk that is wanted and not there, or not any more.
     wanted_disk: Mutex<Option<StoreSettings>>,
+    /// Where pages on disk are, or would be.
+    dir: Mutex<PathBuf>,
     purged: AtomicU64,
 }
 
@@ -94,12 +101,19 @@ impl PageStore {
             tracing::warn!(%error, "pages are sent uncompressed");
         }
         PageStore {
-            pages: Cache::with_weighter(ESTIMATED_PAGES, settings.memory, Weight),
+            pages: Cache::with_options(
+                options(settings.memory),
+                Weight,
+                Default::default(),
+                Default::default(),
+            ),
             refused: Cache::new(REFUSED),
+            seed: RandomState::new().hash_one(0),
             purges: Mutex::default(),
             compressor: compressor.ok(),
             disk: RwLock::default(),
             wanted_disk: Mutex::default(),
+            dir: Mutex::new(settings.dir.clone()),
             purged: AtomicU64::new(0),
         }
     }
@@ -107,6 +121,7 @@ impl PageStore {
     /// Takes on other bounds, and the disk when a site wants it.
     pub fn reconfigure(&self, settings: &StoreSettings, wants_disk: bool) {
         self.pages.set_capacity(settings.memory);
+        self.dir.lock().clone_from(&settings.dir);
         let mut disk = self.disk.write();
         match (&*disk, wants_disk) {
             (Some(disk), true) => disk.reconfigure(settings.disk),
@@ -117,12 +132,20 @@ impl PageStore {
             (_, false) => {
                 *disk = None;
                 *self.wanted_disk.lock() = None;
+                drop(disk);
+                // From now on nobody tells of purges.
+                self.mark_disk();
             }
         }
     }
 
     /// Once a second: a disk that another process has used may be free by now.
     pub fn tick(&self) {
+        let broken = self.disk.read().as_ref().and_then(|disk| disk.broken());
+        if let Some(settings) = broken {
+            *self.disk.write() = None;
+            *self.wanted_disk.lock() = Some(settings);
+        }
         let wanted = self.wanted_disk.lock().clone();
         if let Some(settings) = wanted
             && let Some(opened) = Disk::open_quietly(&settings)
@@ -175,7 +198,7 @@ impl PageStore {
         if purges.mean(&page, since) {
             return false;
         }
-        self.refused.remove(&page.key);
+        self.refused.remove(&self.hash(&page.key));
         if on_disk && let Some(disk) = &*self.disk.read() {
             disk.write(page.clone());
         }
@@ -183,12 +206,64 @@ impl PageStore {
         true
     }
 
+    /// Puts a page in another one's place, if that is still there.
+    pub fn replace(&self, old: &Arc<Page>, new: Arc<Page>, since: u64, on_disk: bool) -> bool {
+        let purges = self.purges.lock();
+        let is_there = self
+            .pages
+            .get(&*old.key)
+            .is_some_and(|kept| Arc::ptr_eq(&kept, old));
+        if !is_there || purges.mean(&new, since) {
+            return false;
+        }
+        if on_disk && let Some(disk) = &*self.disk.read() {
+            disk.write(new.clone());
+        }
+        self.pages.insert(new.key.clone(), new);
+        true
+    }
+
+    /// Forgets a page that the application has answered otherwise (RFC 9111 §4.3.3), unless another one is there by now.
+    pub fn supersede(&self, old: &Arc<Page>) {
+        let purges = self.purges.lock();
+        self.pages
+            .remove_if(&*old.key, |kept| Arc::ptr_eq(kept, old));
+        if let Some(disk) = &*self.disk.read() {
+            disk.remove(&old.key);
+        }
+        drop(purges);
+    }
+
     /// Forgets pages; tells how many, and returns only when they are forgotten on disk as well.
     pub async fn purge(&self, purge: Purge) -> u64 {
         let (count, disk) = self.forget(purge.clone());
         match disk {
             Some(disk) => count.max(disk.purge(purge).await),
-            None => count,
+            None => {
+                self.mark_disk();
+                count
+            }
+        }
+    }
+
+    /// Forgets the pages of a site that has no page cache any more: nobody tells of its purges from now on.
+    pub fn forget_site(&self, site: &str) {
+        let purge = Purge {
+            site: Some(site.into()),
+            host: None,
+            what: What::All,
+        };
+        let (_, disk) = self.forget(purge.clone());
+        match disk {
+            Some(disk) => disk.purge_soon(&purge),
+            None => self.mark_disk(),
+        }
+    }
+
+    /// What is on a disk that is not at hand is not told of a purge: it is not to be used again.
+    fn mark_disk(&self) {
+        if let Err(error) = disk::mark_useless(&self.dir.lock()) {
+            tracing::warn!(%error, "old pages on disk could not be marked as such");
         }
     }
 
@@ -210,7 +285,9 @@ impl PageStore {
     /// Makes pages stale as of `now`: each is sent once more while a new one is fetched.
     pub fn expire(&self, purge: &Purge, now: SystemTime) {
         let meant: Vec<Arc<Page>> = self.all().filter(|page| purge.means(&page.place)).collect();
-        let purges = self.purges.lock();
+        let mut purges = self.purges.lock();
+        // What is being fetched now was begun before.
+        purges.add(purge.clone());
         for page in meant {
             // Another one may have come meanwhile.
             if self
@@ -222,18 +299,29 @@ impl PageStore {
                     .insert(page.key.clone(), Arc::new(page.expired(now)));
             }
         }
+        if let Some(disk) = &*self.disk.read() {
+            disk.purge_soon(purge);
+        }
         drop(purges);
     }
 
     /// Notes that a page is not to be kept.
     pub fn refuse(&self, key: &[u8], now: i64) {
-        self.refused.insert(key.into(), now + REFUSED_FOR);
+        self.refused.insert(self.hash(key), now + REFUSED_FOR);
     }
 
     /// Whether a page is known not to be kept.
     #[must_use]
     pub fn is_refused(&self, key: &[u8], now: i64) -> bool {
-        !self.refused.is_empty() && self.refused.get(key).is_some_and(|until| now < until)
+        !self.refused.is_empty()
+            && self
+                .refused
+                .get(&self.hash(key))
+                .is_some_and(|until| now < until)
+    }
+
+    fn hash(&self, key: &[u8]) -> u128 {
+        xxh3_128_with_seed(key, self.seed)
     }
 
     /// All pages in memory, in no order.
@@ -256,6 +344,19 @@ impl PageStore {
     }
 }
 
+/// Few parts, so that each has room for the largest pages.
+fn options(memory: u64) -> quick_cache::Options {
+    let parts = usize::try_from(memory / BYTES_OF_A_PART).unwrap_or(MOST_PARTS);
+    let built = OptionsBuilder::new()
+        .estimated_items_capacity(ESTIMATED_PAGES)
+        .weight_capacity(memory)
+        .shards(parts.clamp(1, MOST_PARTS))
+        .build();
+    built.expect("invariant: both capacities are set")
+}
+
+const BYTES_OF_A_PART: u64 = 16 << 20;
+const MOST_PARTS: usize = 16;
 const ESTIMATED_PAGES: usize = 4096;
 const REFUSED: usize = 10_000;
 /// Seconds that an answer which may not be kept is believed to stay so.

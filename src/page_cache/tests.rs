@@ -10,7 +10,7 @@ use pingora_http::ResponseHeader;
 
 use super::key::plain_path;
 use super::page::{Age, Page, Place};
-use super::purge::{Asked, What, is_allowed, read};
+use super::purge::{Asked, Sender, What, is_allowed, read};
 use super::settings::{NamePattern, Rules, Store, StoreSettings};
 use super::site_pages::{Bypass, PageRequest, SitePages};
 use super::storable::{Refusal, judge, tags};
@@ -27,7 +27,7 @@ fn lines(fields: &[(&str, &str)]) -> Lines {
 }
 
 fn pages(rules: Rules) -> SitePages {
-    SitePages::new("shop", &rules, true, Arc::default()).unwrap()
+    SitePages::new("shop", &rules, "php", true, Arc::default()).unwrap()
 }
 
 fn rules() -> Rules {
@@ -145,6 +145,7 @@ fn cookies_that_are_told() {
             ignore_cookies: names(&["*"]),
             ..rules()
         },
+        "php",
         true,
         Arc::default(),
     )
@@ -255,7 +256,8 @@ fn how_long_answers_are_kept() {
         );
     }
     for (status, fields, expected) in [
-        (302, &[][..], Refusal::Status),
+        (302, &[][..], Refusal::Redirect),
+        (307, &[], Refusal::Redirect),
         (
             404,
             &[("Cache-Control", "no-cache, no-store")],
@@ -283,6 +285,24 @@ fn how_long_answers_are_kept() {
         (200, &[("X-Accel-Expires", "0")], Refusal::CacheControl),
         (200, &[("X-Accel-Expires", "@1")], Refusal::CacheControl),
         (200, &[("Cache-Control", "max-age=0")], Refusal::Stale),
+        (200, &[("Cache-Control", "max-age=-1")], Refusal::Stale),
+        (200, &[("Cache-Control", "max-age=abc")], Refusal::Stale),
+        (200, &[("Cache-Control", "max-age=")], Refusal::Stale),
+        (200, &[("Cache-Control", "max-age")], Refusal::Stale),
+        (200, &[("Cache-Control", "max-age =0")], Refusal::Stale),
+        (
+            200,
+            &[("Cache-Control", "s-maxage=x, max-age=60")],
+            Refusal::Stale,
+        ),
+        (
+            200,
+            &[("Cache-Control", "max-age=0, max-age=60")],
+            Refusal::Stale,
+        ),
+        (200, &[("Cache-Control", "public private")], Refusal::Stale),
+        (200, &[("Cache-Control", "\"no-store\"")], Refusal::Stale),
+        (200, &[("Pragma", "x, No-Cache")], Refusal::CacheControl),
         (
             200,
             &[("Cache-Control", "max-age=10"), ("Age", "10")],
@@ -566,40 +586,44 @@ fn what_plugins_ask_to_be_forgotten() {
 #[test]
 fn who_may_purge() {
     let pages = pages(rules());
-    let may = |client: &str, trusted, local: Option<&str>, fields: &[(&str, &str)]| {
-        let local = local.map(|local| local.parse().unwrap());
-        is_allowed(
-            &pages,
-            &lines(fields)[..],
-            client.parse().unwrap(),
-            trusted,
-            local,
-        )
+    let may = |peer: &str, is_trusted, local: Option<&str>, fields: &[(&str, &str)]| {
+        let sender = Sender {
+            peer: peer.parse().unwrap(),
+            is_trusted,
+            local: local.map(|local| local.parse().unwrap()),
+            ip_field: Some("x-client"),
+        };
+        is_allowed(&pages, &lines(fields)[..], sender)
     };
-    assert!(may("127.0.0.1", false, None, &[]));
+    let here = "127.0.0.1";
+    assert!(may(here, false, None, &[]) && may(here, true, None, &[]));
     assert!(may("::1", false, None, &[]));
     assert!(may("::ffff:127.0.0.1", false, None, &[]));
     // PHP on this machine asks for the site by its public address.
     assert!(may("192.0.2.7", false, Some("192.0.2.7:80"), &[]));
     assert!(!may("192.0.2.8", false, Some("192.0.2.7:80"), &[]));
     // A server in front that is not trusted passes on whatever comes.
-    assert!(!may(
-        "127.0.0.1",
-        false,
-        None,
-        &[("X-Forwarded-For", "127.0.0.1")]
-    ));
-    assert!(!may("127.0.0.1", false, None, &[("Via", "1.1 x")]));
-    assert!(may(
-        "127.0.0.1",
-        true,
-        None,
-        &[("X-Forwarded-For", "127.0.0.1")]
-    ));
-    assert!(!may(
-        "127.0.0.1".replace("127", "10").as_str(),
-        true,
-        None,
-        &[("X-Purge-Token", "")]
-    ));
+    assert!(!may(here, false, None, &[("X-Forwarded-For", here)]));
+    // One that is trusted names for whom it asks: each of these must be one that may.
+    assert!(may(here, true, None, &[("X-Forwarded-For", here)]));
+    assert!(may(here, true, None, &[("X-Real-IP", "127.0.0.1")]));
+    for field in [
+        ("X-Forwarded-For", "192.0.2.1"),
+        ("X-Forwarded-For", "127.0.0.1, 192.0.2.1"),
+        ("X-Forwarded-For", "unknown"),
+        ("X-Real-IP", "192.0.2.1"),
+        ("CF-Connecting-IP", "192.0.2.1"),
+        ("True-Client-IP", "192.0.2.1"),
+        ("X-Client", "192.0.2.1"),
+        ("Forwarded", "for=127.0.0.1"),
+        ("Via", "1.1 x"),
+    ] {
+        assert!(!may(here, true, None, &[field]), "{field:?}");
+        let both = [("X-Forwarded-For", here), field];
+        assert!(
+            field.0 == "Via" || !may(here, true, None, &both),
+            "{field:?}"
+        );
+    }
+    assert!(!may("10.0.0.1", true, None, &[("X-Purge-Token", "")]));
 }

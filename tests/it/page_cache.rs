@@ -635,10 +635,12 @@ fn pages_on_disk_are_there_after_a_restart_unless_they_were_purged() {
             );
         }
     };
+    // By https, as the port that one listens on is another one each time.
+    let https = [("X-Forwarded-Proto", "https")];
     say("kept");
     let first = shop(Nostat::start(&config));
     for uri in ["/a/", "/b/", "/c/"] {
-        first.body(uri, &[], "kept");
+        first.body(uri, &https, "kept");
     }
     say("made anew");
     // A purge waits until the disk has it, and so for what was written before.
@@ -646,15 +648,227 @@ fn pages_on_disk_are_there_after_a_restart_unless_they_were_purged() {
     assert!(first.server.stop().status.success());
 
     let second = shop(Nostat::start(&config));
-    says(&second.body("/a/", &[], "kept"), "Nostat; hit");
-    second.body("/a/", &[], "kept");
-    second.body("/b/", &[], "made anew");
+    says(&second.body("/a/", &https, "kept"), "Nostat; hit");
+    second.body("/a/", &https, "kept");
+    second.body("/b/", &https, "made anew");
     assert_eq!(
         second.purge("PURGE", "/", &[("Cache-Tag", "c/c/")]).body,
         b"1 purged\n"
     );
-    second.body("/c/", &[], "made anew");
-    second.body("/a/", &[], "kept");
+    second.body("/c/", &https, "made anew");
+    second.body("/a/", &https, "kept");
+    // Purged at once after it was written, and the process killed: no page comes back.
+    say("late");
+    second.body("/d/", &https, "php GET /d/ 0");
+    second.purge("PURGE", "/.*", &[]);
+    second.server.signal(rustix::process::Signal::KILL);
+    drop(second);
+    let third = shop(Nostat::start(&config));
+    third.body("/a/", &https, "late");
+}
+
+#[test]
+fn what_is_purged_while_pages_are_not_kept_on_disk_is_not_found_there_later() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let pages = tempfile::tempdir().unwrap();
+    let with = |page_cache: &str| {
+        Config::wordpress(&root, &responder)
+            .site("page_cache", page_cache)
+            .top(
+                "page_store",
+                &format!("{{dir: \"{}\"}}", pages.path().display()),
+            )
+    };
+    let server = Nostat::start(&with("{store: disk, valid: 1h}"));
+    let reload = |config: &Config| {
+        let from = server.log().len();
+        server.rewrite(config);
+        server.signal(rustix::process::Signal::HUP);
+        server.wait_for_log(from, "reloaded");
+    };
+    let say = |body: &str| responder.on("/a/", Script::answers(format!("{HTML}\r\n{body}")));
+    for (other, method) in [("{store: memory, valid: 1h}", "PURGE"), ("off", "GET")] {
+        say("old");
+        server.send("PURGE", "/.*", &[], b"");
+        server.get("/a/").assert(200, b"old");
+        server.get("/a/").assert(200, b"old");
+        reload(&with(other));
+        // Where there is no page cache nobody heeds it.
+        server.send(method, "/a/", &[], b"");
+        say("new");
+        reload(&with("{store: disk, valid: 1h}"));
+        let answer = eventually("pages are kept on disk again", || {
+            let answer = server.get("/a/");
+            (answer.body == b"new").then_some(answer)
+        });
+        assert_eq!(answer.status, 200);
+        server.get("/a/").assert(200, b"new");
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_kept_takes_the_old_page_with_it() {
+    for (fields, status) in [
+        ("Status: 404 Not Found\r\n", 404),
+        ("Status: 302 Found\r\nLocation: /login/\r\n", 302),
+        ("Cache-Control: private\r\n", 200),
+    ] {
+        let shop =
+            shop_with("{store: memory, valid: 1s, stale_while_revalidate: 1h, stale_if_error: 1h}");
+        shop.kept("/about/", "old");
+        shop.page("/about/", fields, "other");
+        // Seen aside first: the page is sent once more at most after that.
+        eventually("the old page is gone", || {
+            (shop.server.get("/about/").status == status
+                && shop.server.get("/about/").body == b"other")
+                .then_some(())
+        });
+        shop.responder.on("/about/", Script::closes_after(""));
+        assert_eq!(shop.server.get("/about/").status, 502, "{fields}");
+    }
+}
+
+#[test]
+fn a_confirmation_is_of_the_page_that_was_asked_about() {
+    let gate = Gate::default();
+    let (held, version) = (gate.clone(), Arc::new(AtomicUsize::new(1)));
+    let made = version.clone();
+    let (_root, origin, server) = before_origin(
+        "{store: memory, valid: 1s, stale_while_revalidate: 0s}",
+        move |request| {
+            if request.field("if-none-match") == Some("\"1\"") && made.load(Ordering::SeqCst) == 2 {
+                held.pass();
+                return b"HTTP/1.1 304 Not Modified\r\n\r\n".to_vec();
+            }
+            let made = made.load(Ordering::SeqCst);
+            format!("HTTP/1.1 200 OK\r\nETag: \"{made}\"\r\nContent-Length: 2\r\n\r\nv{made}")
+                .into_bytes()
+        },
+    );
+    server.get("/x").assert(200, b"v1");
+    version.store(2, Ordering::SeqCst);
+    let asking = thread::scope(|scope| {
+        let confirmed = scope.spawn(|| {
+            // Until the page is old and the origin is asked about it.
+            while origin.requests().len() < 2 {
+                server.get("/x").assert(200, b"v1");
+            }
+        });
+        gate.wait_until_reached();
+        server.send("PURGE", "/x", &[], b"");
+        server.get("/x").assert(200, b"v2");
+        gate.open();
+        confirmed.join()
+    });
+    asking.unwrap();
+    let answer = server.get("/x");
+    answer.assert(200, b"v2");
+    assert_eq!(answer.etag(), "\"2\"");
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_nobody_up() {
+    let shop = shop();
+    let long = format!("<html>{}", "x".repeat(1_500_000));
+    shop.page("/long/", "", &long);
+    let mut slow = shop.server.connect();
+    slow.send(b"GET /long/ HTTP/1.1\r\nHost: example.com\r\n\r\n");
+    shop.responder.wait_for(1);
+    shop.page("/long/", "", "made anew");
+    shop.body("/long/", &[], &long);
+    let answer = slow.read("GET");
+    assert_eq!((answer.status, answer.body.len()), (200, long.len()));
+}
+
+#[test]
+fn what_a_proxy_passes_on_of_its_clients_words_makes_no_page() {
+    let shop = shop();
+    let fields = [
+        ("X-Forwarded-For", "192.0.2.1, 192.0.2.2"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Proto", "http"),
+        ("X-Forwarded-Port", "80\"><script>"),
+        ("Forwarded", "host=evil.example;proto=https"),
+        ("X-Forwarded-Host", "example.com"),
+    ];
+    shop.page("/about/", "", "kept");
+    shop.body("/about/", &fields, "kept");
+    let seen = shop.responder.only_request();
+    for (name, value) in [
+        ("HTTP_X_FORWARDED_FOR", "192.0.2.2"),
+        ("HTTP_X_FORWARDED_HOST", "example.com"),
+        ("HTTP_X_FORWARDED_PORT", ""),
+        ("HTTP_FORWARDED", ""),
+    ] {
+        assert_eq!(seen.param(name), value, "{name}");
+    }
+    let scheme = if seen.param("HTTPS") == "on" {
+        "https"
+    } else {
+        "http"
+    };
+    assert_eq!(seen.param("HTTP_X_FORWARDED_PROTO"), scheme);
+    for host in [
+        &[("X-Forwarded-Host", "evil.example")][..],
+        &[
+            ("X-Forwarded-Host", "example.com"),
+            ("X-Forwarded-Host", "evil.example"),
+        ],
+    ] {
+        let answer = shop.body("/about/", host, "kept");
+        says(&answer, "Nostat; fwd=bypass; detail=field");
+    }
+}
+
+#[test]
+fn a_page_that_is_fetched_anew_is_made_as_the_first_one_was() {
+    let shop = shop_with("{store: memory, valid: 1s, stale_while_revalidate: 1h}");
+    shop.page("/about/", "", "one");
+    shop.body("/about/", &[], "one");
+    shop.page("/about/", "", "two");
+    eventually("the new page", || {
+        (shop.server.get("/about/").body == b"two").then_some(())
+    });
+    let requests = shop.responder.requests();
+    for name in [
+        "SERVER_PORT",
+        "SERVER_ADDR",
+        "SERVER_NAME",
+        "HTTP_HOST",
+        "SERVER_PROTOCOL",
+        "REQUEST_URI",
+        "HTTP_USER_AGENT",
+    ] {
+        assert_eq!(requests[0].param(name), requests[1].param(name), "{name}");
+    }
+    assert_eq!(
+        requests[0].param("SERVER_PORT"),
+        shop.server.port().to_string()
+    );
+}
+
+#[test]
+fn a_redirect_keeps_what_the_visitor_came_with() {
+    let shop = shop();
+    let moved = "Status: 301 Moved Permanently\r\nLocation: http://example.com/a/\r\n";
+    shop.page("/a", moved, "");
+    let location = |target: &str| {
+        let answer = shop.server.get(target);
+        assert_eq!(answer.status, 301);
+        answer.field("location").unwrap().to_owned()
+    };
+    assert_eq!(
+        location("/a?utm_source=x&fbclid=y"),
+        "http://example.com/a/?utm_source=x&fbclid=y"
+    );
+    assert_eq!(location("/a"), "http://example.com/a/");
+    assert_eq!(shop.responder.requests().len(), 1);
+    // From memory it would lead on without them.
+    shop.server.get("/a?utm_source=x");
+    assert_eq!(
+        shop.responder.last_request().param("REQUEST_URI"),
+        "/a?utm_source=x"
+    );
 }
 
 #[test]
