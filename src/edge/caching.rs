@@ -159,7 +159,7 @@ pub fn tell(
 
 /// A reference with these arguments behind its own: those that a visitor came with, and that the application has not seen.
 fn with_arguments(location: &[u8], arguments: &[u8]) -> Option<Vec<u8>> {
-    let plain = !memchr::memchr(b'#', location).is_some();
+    let plain = memchr::memchr(b'#', location).is_none();
     let sign = if memchr::memchr(b'?', location).is_some() {
         b'&'
     } else {

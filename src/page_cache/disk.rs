@@ -308,8 +308,9 @@ impl Writer {
                 std::mem::take(&mut index.gone)
             };
             let is_broken = self.broken.load(Ordering::Acquire);
-            if !is_broken
-                && !(pages.is_empty() && gone.is_empty())
+            let has_work = !pages.is_empty() || !gone.is_empty();
+            if has_work
+                && !is_broken
                 && let Err(error) = self.commit(&pages, &gone)
             {
                 self.give_up(&error);
