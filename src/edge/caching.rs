@@ -18,7 +18,7 @@ use crate::clock::UnixTime;
 use crate::edge::handed::Handed;
 use crate::fastcgi::session::FromFile;
 use crate::metrics::Kind;
-use crate::page_cache::key::{plain_path, push_host};
+use crate::page_cache::key::{bare_host, plain_path};
 use crate::page_cache::page::{OWN_CACHE_CONTROL, is_own_tag, vary};
 use crate::page_cache::purge::What;
 use crate::page_cache::storable::{Refusal, judge};
@@ -199,8 +199,7 @@ pub async fn forget_changed(
     if !succeeded || method.is_safe() || method == http::Method::TRACE {
         return;
     }
-    let mut host = Vec::new();
-    push_host(&mut host, &handed.host, handed.client.https);
+    let host = bare_host(&handed.host).to_ascii_lowercase();
     let purge = |path: &[u8]| Purge {
         site: Some(pages.name().clone()),
         host: Some(host.clone().into()),
@@ -209,26 +208,14 @@ pub async fn forget_changed(
     let page_of = |reference: &[u8]| {
         let target = resolved(reference, &handed.target, handed.client.https)?;
         let target = Target::parse(&Method::Get, &target).ok()?;
-        let of_host = match target.authority {
-            Some(authority) => {
-                let mut other = Vec::new();
-                push_host(&mut other, authority, target.scheme == Some(b"https"));
-                other == host
-            }
-            None => true,
-        };
+        let other = target.authority.map(bare_host);
+        let of_host = other.is_none_or(|other| other.eq_ignore_ascii_case(&host));
         let is_page = !target.path.ends_with(b".php")
             && memchr::memmem::find(&target.path, b"/wp-admin").is_none();
         (of_host && is_page).then(|| purge(&target.path))
     };
     for name in [LOCATION, CONTENT_LOCATION] {
         let named = response.headers.get(name).map(|value| value.as_bytes());
-        let named = named.map(|target| {
-            target
-                .split(|&byte| byte == b'#')
-                .next()
-                .unwrap_or_default()
-        });
         if let Some(purge) = named.and_then(page_of) {
             store.purge(purge).await;
         }

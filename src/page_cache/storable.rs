@@ -114,7 +114,7 @@ pub fn judge(
     }
     // WordPress says no-cache of everything that is not there; how long that is kept all the same is told by the settings.
     let is_missing = matches!(header.status.as_u16(), 404 | 410);
-    let fresh_until = match is_missing {
+    let fresh_until = match is_missing && forbids(&[DirectiveKey::NoCache]) {
         true => now + own,
         false => fresh_until(header, control.as_ref(), own, now)?,
     };

@@ -561,7 +561,7 @@ fn a_comment_is_seen_where_its_sender_is_led_to() {
     shop.kept("/other/", "kept");
     shop.responder.on(
         "/wp-comments-post.php",
-        Script::answers("Status: 302\r\nLocation: http://example.com/post/#comment-7\r\n\r\n"),
+        Script::answers("Status: 302\r\nLocation: http://Example.com:8443/post/#comment-7\r\n\r\n"),
     );
     shop._root.write("wp-comments-post.php", b"<?php");
     let answer = shop
