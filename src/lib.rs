@@ -12,14 +12,16 @@
 //! - [`request`] the protocol's text: bytes in, value out;
 //! - [`descriptor_cache`] the only room that opens or looks at files of the tree;
 //! - [`fastcgi`] and [`origin`] who answers behind us;
+//! - [`page_cache`] pages that are kept, on Pingora's cache;
 //! - [`site`] what a path means, and the answers made here;
 //! - [`metrics`] what is counted of requests;
 //! - [`access_log`] a line for each request;
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
 //! - [`settings`] YAML to each room's own settings;
-//! - [`binding`], [`server`], [`signals`] and [`lifecycle`] start, reload, drain;
-//! - [`admin`] what an administrator asks a running server;
+//! - [`binding`], [`inherited`], [`server`], [`signals`], [`config_watch`], [`lifecycle`], [`upgrade`] and
+//!   [`service_manager`] start, reload, drain, another binary in this one's place;
+//! - [`admin`] what an administrator asks a running server; [`token`] a word that lets him;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
 
 #![cfg_attr(
