@@ -20,6 +20,7 @@
 //! - [`settings`] YAML to each room's own settings;
 //! - [`binding`], [`server`], [`signals`] and [`lifecycle`] start, reload, drain;
 //! - [`admin`] what an administrator asks a running server;
+//! - [`import`] settings from an nginx configuration;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
 
 #![cfg_attr(
@@ -38,6 +39,7 @@ pub mod clock;
 pub mod descriptor_cache;
 pub mod edge;
 pub mod fastcgi;
+pub mod import;
 pub mod lifecycle;
 pub mod logging;
 pub mod metrics;
