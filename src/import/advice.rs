@@ -146,7 +146,7 @@ const LEFT_OUT: &[(&[&str], &str)] = &[
             "more_clear_headers",
             "more_clear_input_headers",
         ],
-        "fields of PHP's answers are passed on: expose_php = Off in php.ini removes X-Powered-By",
+        "fields of answers are passed on as they are; expose_php = Off in php.ini removes X-Powered-By",
     ),
     (
         &["more_set_headers", "more_set_input_headers"],

@@ -41,6 +41,8 @@ struct Reading<'t, 's> {
     backend: Option<Backend>,
     /// Where the backend's cache is said.
     backend_scope: Option<(Inherited, &'static str)>,
+    /// Whether it is the one of the location of all scripts.
+    scripts_seen: bool,
     named: Vec<&'t Directive>,
     front_controller: bool,
     is_wordpress: bool,
@@ -67,6 +69,7 @@ pub fn read<'t>(
         closed: Vec::new(),
         backend: None,
         backend_scope: None,
+        scripts_seen: false,
         named: Vec::new(),
         front_controller: false,
         is_wordpress: format!("{server:?}").contains("wp-"),
@@ -244,20 +247,22 @@ impl<'t> Reading<'t, '_> {
             true => backend::php(pass, scope, self.upstreams, &mut own),
             false => backend::origin(pass, scope, self.upstreams, &mut own),
         };
-        match &self.backend {
-            None => {
-                self.notes.list.extend(own.list);
-                self.backend = Some(found);
-                self.backend_scope = Some((scope.clone(), if is_php { "fastcgi" } else { "proxy" }));
-            }
-            Some(first) if (first.key, &first.address) == (found.key, &found.address) => {
-                let cached = |scope: &Inherited, module: &str| scope.get(&format!("{module}_cache")).is_some_and(|zone| zone.arg(0) != "off");
-                let module = if is_php { "fastcgi" } else { "proxy" };
-                if self.backend_scope.as_ref().is_some_and(|(first, module)| !cached(first, module)) && cached(scope, module) {
-                    self.backend_scope = Some((scope.clone(), module));
-                }
-            }
-            Some(_) => self.notes.left_out(pass, "", "one backend answers for a site, and the first was taken: keep this path in the server in front"),
+        let module = if is_php { "fastcgi" } else { "proxy" };
+        let same = |first: &Backend| (first.key, &first.address) == (found.key, &found.address);
+        // The location of all scripts says more than that of one, wherever it stands.
+        let counts = match &self.backend {
+            None => true,
+            Some(first) => same(first) && location.matcher.is_php() && !self.scripts_seen,
+        };
+        if counts {
+            self.notes.list.extend(own.list);
+            self.notes.idle.append(&mut own.idle);
+            self.backend = Some(found);
+            self.backend_scope = Some((scope.clone(), module));
+            self.scripts_seen = location.matcher.is_php();
+        } else if !self.backend.as_ref().is_some_and(same) {
+            let said = "one backend answers for a site, and the first was taken: keep this path in the server in front";
+            self.notes.left_out(pass, "", said);
         }
     }
 
@@ -270,7 +275,9 @@ impl<'t> Reading<'t, '_> {
                 Some(block) => {
                     let block = *block;
                     self.location(block, None, shared);
-                    self.front_controller |= self.backend.is_some();
+                    // A script that is asked for each missing path; an origin is asked anyway.
+                    let is_php = |backend: &Backend| backend.key == "php";
+                    self.front_controller |= self.backend.as_ref().is_some_and(is_php);
                 }
                 None => self
                     .notes

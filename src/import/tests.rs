@@ -77,6 +77,43 @@ fn nothing_is_dropped_in_silence() {
     }
 }
 
+/// What was open to some only is open to nobody, until somebody decides.
+#[test]
+fn what_was_guarded_is_closed() {
+    for guard in [
+        "allow 10.0.0.0/8; deny all;",
+        "auth_basic x;",
+        "deny 10.0.0.1;",
+    ] {
+        let imported = of_site(&format!("location /private/ {{ {guard} }}"));
+        assert!(
+            imported.yaml.contains("deny: [\"/private/\"]"),
+            "{guard}: {}",
+            imported.yaml
+        );
+        assert!(imported.is_partial(), "{guard}");
+    }
+    let open = of_site("location /private/ { allow all; }");
+    assert!(!open.yaml.contains("deny"), "{}", open.yaml);
+}
+
+#[test]
+fn values_are_handed_down() {
+    let text = "http { fastcgi_read_timeout 10; add_header X-A a; upstream p { server 127.0.0.1:9001; keepalive 2; }\n\
+                server { listen 80; root /srv/a; location = /wp-login.php { fastcgi_pass p; }\n\
+                location ~ \\.php$ { fastcgi_pass p; fastcgi_keep_conn on; fastcgi_buffers 256 16k; } } }";
+    let yaml = imported("n", text).yaml;
+    for line in [
+        "address: 127.0.0.1:9001",
+        "first_byte: 10s",
+        "keep_alive: 60s",
+        "buffer: 4MiB",
+        "- {match: \"/\", set: {X-A: \"a\"}}",
+    ] {
+        assert!(yaml.contains(line), "{line} in {yaml}");
+    }
+}
+
 #[test]
 fn one_site_of_several() {
     let text = "server { listen 80; server_name a; root /srv/a; }\nserver { listen 80; server_name b; root /srv/b; }";
