@@ -36,6 +36,25 @@ pub fn on(name: &str) -> Advice {
     }
 }
 
+/// Whether a switch stands where Nostat has it anyway.
+#[must_use]
+pub fn is_default(name: &str, value: &str) -> bool {
+    match value {
+        "on" => ON.contains(&name),
+        "off" => !ON.contains(&name),
+        _ => false,
+    }
+}
+
+/// Switches that are always on; of others that are told about, off is what Nostat does.
+const ON: [&str; 5] = [
+    "etag",
+    "merge_slashes",
+    "ignore_invalid_headers",
+    "fastcgi_buffering",
+    "proxy_buffering",
+];
+
 /// What is not done, and what to do.
 const LEFT_OUT: &[(&[&str], &str)] = &[
     (
@@ -128,10 +147,10 @@ const LEFT_OUT: &[(&[&str], &str)] = &[
             "secure_link*",
             "userid*",
             "slice",
-            "grpc_*",
-            "uwsgi_*",
-            "scgi_*",
-            "memcached_*",
+            "grpc_pass",
+            "uwsgi_pass",
+            "scgi_pass",
+            "memcached_pass",
         ],
         "not done here: keep it in the server in front",
     ),
@@ -256,6 +275,7 @@ const NOTES: &[(&[&str], &str)] = &[
 
 /// What needs nothing.
 const NOTHING: &str = "\
+    grpc_* memcached_* scgi_* uwsgi_* \
     absolute_redirect accept_mutex* access_log aio* auth_basic_user_file break charset_types \
     chunked_transfer_encoding client_body_buffer_size client_body_in_* client_body_temp_path \
     client_header_buffer_size connection_pool_size daemon debug_* default_type directio* env error_log events \

@@ -239,11 +239,11 @@ fn buffer(scope: &Inherited) -> Option<String> {
 
 /// The root as PHP sees it, where the script's name says another one than `root`.
 fn root_of_php(scope: &Inherited) -> Option<String> {
-    let scripts = scope
+    let mut scripts = scope
         .list("fastcgi_param")
         .iter()
         .filter(|param| param.arg(0) == "SCRIPT_FILENAME");
-    let script = scripts.last()?.arg(1);
+    let script = scripts.next_back()?.arg(1);
     let folder = script
         .strip_suffix("$fastcgi_script_name")
         .or_else(|| script.strip_suffix("$uri"))?;

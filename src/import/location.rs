@@ -6,6 +6,7 @@ use super::matcher::Matcher;
 use super::nginx::directives::Directive;
 use super::nginx::glob;
 use super::note::Notes;
+use super::page_cache::is_of_bypass;
 
 /// What stands in a location.
 #[derive(Debug)]
@@ -81,6 +82,7 @@ impl<'t> Location<'t> {
                 "return" => location.returns = Some(child),
                 "try_files" => location.try_files = Some(child),
                 "rewrite" | "if" => location.rules.push(child),
+                name if is_of_bypass(name) => location.rules.push(child),
                 "location" => location.inner.push(child),
                 "client_max_body_size" => location.max_body = Some(child),
                 _ => told(child, "", notes),
@@ -95,7 +97,8 @@ impl<'t> Location<'t> {
 
 /// What the list of advice says of a directive.
 pub fn told(directive: &Directive, key: &'static str, notes: &mut Notes) {
-    if directive.name == "include" && is_of_distribution(directive.arg(0)) {
+    let known = directive.name == "include" && is_of_distribution(directive.arg(0));
+    if known || advice::is_default(&directive.name, directive.arg(0)) {
         return notes.idle(directive);
     }
     match advice::on(&directive.name) {

@@ -103,10 +103,19 @@ fn without_well_known(text: &str) -> String {
     let Some((before, after)) = text.split_once("(?!") else {
         return text.to_owned();
     };
-    match after.split_once(')') {
+    let mut depth = 1_usize;
+    let end = after.find(|character| {
+        match character {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    match end.and_then(|end| after.split_at_checked(end)) {
         Some((inside, after)) if inside.contains("well-known") => {
-            let after = after.strip_prefix('*').unwrap_or(after);
-            format!("{before}{after}")
+            let after = after.strip_prefix(')').unwrap_or(after);
+            format!("{before}{}", after.strip_prefix('*').unwrap_or(after))
         }
         _ => text.to_owned(),
     }

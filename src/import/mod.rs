@@ -126,8 +126,8 @@ pub fn of_tree(tree: &[Directive], site: Option<&str>) -> Option<Imported> {
             "upstream" => upstreams.0.push(directive),
             "client_max_body_size" => shared.max_body(directive),
             _ if http.take(directive) || shared.take(directive) => {}
-            "map" if bypass.take(directive, &mut shared.notes) => {}
-            "map" if is_of_upgrade_or_network(directive.arg(1)) => shared.notes.idle(directive),
+            _ if bypass.take(directive, &mut shared.notes) => {}
+            "map" if is_done_here(directive) => shared.notes.idle(directive),
             _ => location::told(directive, "", &mut shared.notes),
         }
     }
@@ -199,11 +199,10 @@ fn refused(block: &Directive, shared: &mut Shared) {
     }
 }
 
-/// Variables for WebSocket, and those of networks' files, which `multisite` stands for.
-fn is_of_upgrade_or_network(variable: &str) -> bool {
-    ["upgrade", "blogid", "blogname", "blog_id"]
-        .iter()
-        .any(|word| variable.contains(word))
+/// Variables for WebSocket, for what the server in front says of the scheme, and for the files of networks.
+fn is_done_here(map: &Directive) -> bool {
+    let of_network = ["upgrade", "blogid", "blogname", "blog_id"];
+    map.arg(0).contains("x_forwarded") || of_network.iter().any(|word| map.arg(1).contains(word))
 }
 
 const HEAD: &str = "\

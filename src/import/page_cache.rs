@@ -32,6 +32,12 @@ impl Bypass {
         match directive.name.as_str() {
             "if" => self.condition(directive, notes),
             "map" => self.map(directive, notes),
+            name if is_of_bypass(name) => {
+                for variable in &directive.args {
+                    self.rule(directive, variable, "", notes);
+                }
+                true
+            }
             _ => false,
         }
     }
@@ -142,6 +148,7 @@ impl Bypass {
         match subject {
             // Methods, queries and logins pass by the page cache anyway.
             "$request_method" | "$query_string" | "$args" | "$is_args" | "$http_authorization" => {}
+            _ if subject.starts_with("$arg_") || !subject.starts_with('$') => {}
             "$http_cookie" => self.cookies(directive, value, notes),
             _ if subject.starts_with("$cookie_") => {
                 self.cookies(directive, subject.trim_start_matches("$cookie_"), notes);
@@ -205,6 +212,15 @@ impl Bypass {
             }
         }
     }
+}
+
+/// Whether the directive names variables that pages are not kept for.
+#[must_use]
+pub fn is_of_bypass(name: &str) -> bool {
+    matches!(
+        name,
+        "fastcgi_cache_bypass" | "fastcgi_no_cache" | "proxy_cache_bypass" | "proxy_no_cache"
+    )
 }
 
 /// Whether a variable's name says that it is about keeping pages.

@@ -10,7 +10,7 @@ use super::listen::Reached;
 use super::location::{Location, told};
 use super::nginx::directives::Directive;
 use super::note::Notes;
-use super::page_cache::Bypass;
+use super::page_cache::{Bypass, is_of_bypass};
 use super::rewrites::{self, Meaning};
 use super::rules::Rules;
 use super::shared::Shared;
@@ -72,7 +72,7 @@ pub fn read<'t>(
         scripts_seen: false,
         named: Vec::new(),
         front_controller: false,
-        is_wordpress: format!("{server:?}").contains("wp-"),
+        is_wordpress: is_wordpress(server),
         plugin_pages: false,
         multisite: Multisite::Off,
         max_body: None,
@@ -87,6 +87,7 @@ pub fn read<'t>(
             "index" => index(child, &mut reading.notes),
             "location" if child.arg(0).starts_with('@') => reading.named.push(child),
             "location" | "rewrite" | "if" | "try_files" | "return" => later.push(child),
+            name if is_of_bypass(name) => later.push(child),
             _ => told(child, "", &mut reading.notes),
         }
     }
@@ -299,6 +300,14 @@ impl<'t> Reading<'t, '_> {
             Meaning::LeftOut(said) => self.notes.left_out(rule, "", said),
         }
     }
+}
+
+/// Whether a path of WordPress, or a folder that is named after it, stands anywhere in the block.
+fn is_wordpress(block: &Directive) -> bool {
+    let says = |word: &String| word.contains("wp-") || word.contains("wordpress");
+    let of_path =
+        block.name != "server_name" && block.name != "fastcgi_pass" && block.name != "access_log";
+    (of_path && block.args.iter().any(says)) || block.children().iter().any(is_wordpress)
 }
 
 fn index(directive: &Directive, notes: &mut Notes) {

@@ -98,6 +98,21 @@ fn what_was_guarded_is_closed() {
 }
 
 #[test]
+fn pages_pass_by_the_cache_as_they_did() {
+    let yaml = of_site(
+        "set $skip 0; if ($http_cookie ~* \"wordpress_logged_in|seen_it\") { set $skip 1; }\n\
+         location ~ \\.php$ { fastcgi_pass 127.0.0.1:9000; fastcgi_cache A; fastcgi_cache_valid 5m;\n\
+         fastcgi_no_cache $skip $cookie_currency $arg_x; }",
+    )
+    .yaml;
+    assert!(
+        yaml.contains("bypass_cookies: [\"seen_it*\", \"currency*\"]"),
+        "{yaml}"
+    );
+    assert!(yaml.contains("valid: 5m"), "{yaml}");
+}
+
+#[test]
 fn values_are_handed_down() {
     let text = "http { fastcgi_read_timeout 10; add_header X-A a; upstream p { server 127.0.0.1:9001; keepalive 2; }\n\
                 server { listen 80; root /srv/a; location = /wp-login.php { fastcgi_pass p; }\n\

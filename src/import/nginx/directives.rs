@@ -65,7 +65,7 @@ fn block(file: &Rc<str>, tokens: &mut Tokens<'_>, depth: usize) -> Result<Vec<Di
     let mut words: Vec<String> = Vec::new();
     let mut begin = 0;
     loop {
-        let Some(token) = tokens.next()? else {
+        let Some(token) = tokens.token()? else {
             return match (words.is_empty(), depth) {
                 (true, 0) => Ok(found),
                 (true, _) => Err(wrong(

@@ -70,7 +70,7 @@ impl<'b> Tokens<'b> {
     ///
     /// # Errors
     /// A quote that is not closed, or is followed by something else than white space.
-    pub fn next(&mut self) -> Result<Option<Token>, Wrong> {
+    pub fn token(&mut self) -> Result<Option<Token>, Wrong> {
         self.skip_space()?;
         let line = self.line;
         let Some(first) = self.peek() else {
@@ -218,7 +218,7 @@ mod tests {
 
     fn kinds(text: &str) -> Vec<Kind> {
         let mut tokens = Tokens::new(text.as_bytes());
-        std::iter::from_fn(|| tokens.next().unwrap())
+        std::iter::from_fn(|| tokens.token().unwrap())
             .map(|token| token.kind)
             .collect()
     }
@@ -272,7 +272,7 @@ mod tests {
         let wrong = |text: &str| {
             let mut tokens = Tokens::new(text.as_bytes());
             loop {
-                match tokens.next() {
+                match tokens.token() {
                     Ok(Some(_)) => {}
                     Ok(None) => panic!("{text} was read"),
                     Err(wrong) => return wrong,
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn lines_are_those_where_a_word_begins() {
         let mut tokens = Tokens::new(b"a\n\"b\nc\" d");
-        let mut line = || tokens.next().unwrap().unwrap().line;
+        let mut line = || tokens.token().unwrap().unwrap().line;
         assert_eq!([line(), line(), line()], [1, 2, 3]);
     }
 }

@@ -117,7 +117,7 @@ impl Reading<'_, '_> {
         let path = root.as_ref().map(|root| self.scope.expanded(root.arg(0)));
         let usable = |path: &String| {
             path.starts_with('/')
-                && path.trim_end_matches('/') != ""
+                && !path.trim_end_matches('/').is_empty()
                 && !path.contains('$')
                 && path.chars().all(yaml::is_text)
         };
