@@ -92,7 +92,19 @@ pub fn bind(
         };
         let socket = match inherited.tcp(listen.address) {
             Some(socket) => socket,
-            None => bind_one(listen.address).map_err(failed)?,
+            None => {
+                // Both kinds of all addresses may be asked for: then one socket must not take the other's.
+                let is_for_all = |other: &SocketAddr| {
+                    other.is_ipv4()
+                        && other.port() == listen.address.port()
+                        && other.ip().is_unspecified()
+                };
+                let only_v6 = settings
+                    .listen
+                    .iter()
+                    .any(|other| is_for_all(&other.address));
+                bind_one(listen.address, only_v6).map_err(failed)?
+            }
         };
         kept.keep(&socket).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
@@ -135,7 +147,7 @@ pub fn bind_admin(
         };
         let listener = match inherited.tcp(address) {
             Some(listener) => listener,
-            None => bind_one(address).map_err(failed)?,
+            None => bind_one(address, false).map_err(failed)?,
         };
         tracing::info!("admin on http://{}", listener.local_addr().map_err(failed)?);
         doors.add_tcp(listener, token);
@@ -147,13 +159,16 @@ pub fn bind_admin(
     Ok(doors)
 }
 
-fn bind_one(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_one(address: SocketAddr, only_v6: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
     socket.set_reuse_address(true)?;
+    if only_v6 && address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

@@ -18,6 +18,13 @@ pub enum Command {
     Check(PathBuf),
     /// Ask a running server.
     Ask(Asking),
+    /// Make a settings file of an nginx configuration.
+    Import {
+        /// The configuration.
+        file: PathBuf,
+        /// The host or root of the only site wanted; none: all.
+        site: Option<String>,
+    },
 }
 
 /// What a running server is asked.
@@ -105,10 +112,11 @@ impl Command {
             (Some(Verb::Reload { socket }), None) => Ok(ask(Question::Reload, socket)),
             (Some(Verb::Upgrade { socket }), None) => Ok(ask(Question::Upgrade, socket)),
             (Some(Verb::Cache(cache)), None) => Ok(Self::Ask(cache.asking())),
+            (Some(Verb::Import { file, site }), None) => Ok(Self::Import { file, site }),
             (None, Some(config)) => Ok(Self::Serve(Source::Config(config))),
             (Some(_), Some(_)) | (None, None) => Err(Words::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
-                "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat upgrade, nostat cache, nostat --config FILE",
+                "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat upgrade, nostat cache, nostat import, nostat --config FILE",
             )),
         }
     }
@@ -168,6 +176,15 @@ enum Verb {
     },
     /// List, explain, forget and take in files and pages of a running server
     Cache(Cache),
+    /// Print the settings that an nginx configuration amounts to; exit status 2 when not all
+    Import {
+        /// The host or root of the only site wanted. Default: all
+        #[arg(long, value_name = "NAME")]
+        site: Option<String>,
+        /// The configuration: nginx.conf, or a site's own file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Have a running server read its settings again; exit status 1 when it refuses them
     Reload {
         /// Its admin socket
@@ -326,6 +343,7 @@ const USAGE: &str = "
   nostat check --config FILE
   nostat status | reload | upgrade [--socket PATH]
   nostat cache ls [PREFIX] | show PATH | purge PATH | warm PATTERN [--socket PATH]
+  nostat import [--site NAME] NGINX_CONF
   nostat --config FILE";
 
 const AFTER_HELP: &str = concat!(

@@ -22,6 +22,7 @@
 //! - [`binding`], [`inherited`], [`server`], [`signals`], [`config_watch`], [`lifecycle`], [`upgrade`] and
 //!   [`service_manager`] start, reload, drain, another binary in this one's place;
 //! - [`admin`] what an administrator asks a running server; [`token`] a word that lets him;
+//! - [`import`] settings from an nginx configuration;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
 
 #![cfg_attr(
@@ -41,6 +42,7 @@ pub mod config_watch;
 pub mod descriptor_cache;
 pub mod edge;
 pub mod fastcgi;
+pub mod import;
 pub mod inherited;
 pub mod lifecycle;
 pub mod logging;

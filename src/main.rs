@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use nostat::admin::{client, table};
 use nostat::cli::{Asking, Command, Forget, Question, Source};
+use nostat::import;
 use nostat::php_socket::{self, Outcome};
 use nostat::settings::{self, Mistake, Settings};
 use nostat::{logging, server};
@@ -18,6 +19,17 @@ fn main() -> ExitCode {
             Err(mistakes) => refuse(&mistakes),
         },
         Command::Ask(asking) => ask(&asking),
+        Command::Import { file, site } => match import::import(&file, site.as_deref()) {
+            Ok(imported) => {
+                say(imported.yaml.trim_end());
+                complain(&imported.summary());
+                match imported.is_partial() {
+                    true => ExitCode::from(LEFT_OUT),
+                    false => ExitCode::SUCCESS,
+                }
+            }
+            Err(unreadable) => fail(&format!("nostat: {unreadable}")),
+        },
         Command::Serve(Source::Config(file)) => match settings::load(&file) {
             Ok(settings) => serve(settings, Some(file)),
             Err(mistakes) => refuse(&mistakes),
@@ -31,6 +43,9 @@ fn main() -> ExitCode {
         }
     }
 }
+
+/// The exit status of an import that is not whole.
+const LEFT_OUT: u8 = 2;
 
 fn serve(settings: Settings, file: Option<std::path::PathBuf>) -> ExitCode {
     logging::start();

@@ -104,7 +104,7 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
                 orders,
                 predecessor: inherited.predecessor.take(),
             })),
-            sockets: Arc::new(sockets),
+            sockets: Mutex::new(Some(Arc::new(sockets))),
             admin_file: admin_file.clone(),
             succeeded,
         }),
@@ -300,7 +300,8 @@ struct Signals {
     file: Option<PathBuf>,
     cached_descriptors: usize,
     begin: Mutex<Option<Begin>>,
-    sockets: Arc<Sockets>,
+    /// For a successor; none: this process stops.
+    sockets: Mutex<Option<Arc<Sockets>>>,
     admin_file: Arc<Mutex<SocketFile>>,
     /// Turns true when a successor serves.
     succeeded: tokio::sync::watch::Sender<bool>,
@@ -364,6 +365,8 @@ impl ShutdownSignalWatch for Signals {
         }
         // Its file is for the next process, which may be there already.
         self.state.pages.leave_disk();
+        // Connections that nobody would accept are refused from now on.
+        *self.sockets.lock() = None;
         let patience = self.state.snapshot.load().limits.drain;
         tracing::info!(connections = self.state.lifecycle.connections(), "stopping");
         tokio::select! {
@@ -401,7 +404,9 @@ impl Signals {
     async fn upgrade(&self) -> Result<u32, String> {
         // The successor wants to have it.
         self.state.pages.leave_disk();
-        let sockets = self.sockets.clone();
+        let Some(sockets) = self.sockets.lock().clone() else {
+            return Err("stopping".to_owned());
+        };
         let handed = tokio::task::spawn_blocking(move || sockets.hand_over()).await;
         match handed
             .map_err(|error| error.to_string())

@@ -45,6 +45,18 @@ fn a_file_is_checked() {
 }
 
 #[test]
+fn an_nginx_configuration_is_imported() {
+    let import = |site: Option<&str>| Command::Import {
+        file: PathBuf::from("nginx.conf"),
+        site: site.map(str::to_owned),
+    };
+    assert_eq!(command("import nginx.conf").unwrap(), import(None));
+    let named = command("import --site a.example nginx.conf").unwrap();
+    assert_eq!(named, import(Some("a.example")));
+    assert!(command("import").is_err());
+}
+
+#[test]
 fn a_running_server_is_asked_about_its_caches() {
     let asking = |question, site: Option<&str>, json| {
         Command::Ask(Asking {

@@ -398,3 +398,33 @@ fn a_folder_alone_is_enough_to_serve() {
     let status = eventually("it ends", || child.try_wait().unwrap());
     assert!(status.success(), "{status}");
 }
+
+#[test]
+fn all_addresses_of_both_kinds_may_be_listened_on() {
+    let root = DocumentRoot::wordpress();
+    let other = free_port();
+    let config = Config::static_files(&root);
+    let server = Nostat::start(&config);
+    let text = fs::read_to_string(server.work().join("nostat.yaml")).unwrap();
+    let file = root.outside().join("both.yaml");
+    let old = format!("[\"127.0.0.1:{}\"]", server.port());
+    fs::write(
+        &file,
+        text.replace(&old, &format!("[\"0.0.0.0:{other}\", \"[::]:{other}\"]")),
+    )
+    .unwrap();
+    let mut both = Command::new(BINARY)
+        .args(["serve", "--config"])
+        .arg(&file)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    for address in [format!("127.0.0.1:{other}"), format!("[::1]:{other}")] {
+        eventually("it listens", || {
+            TcpStream::connect(&address).is_ok().then_some(())
+        });
+    }
+    both.kill().unwrap();
+    both.wait().unwrap();
+}

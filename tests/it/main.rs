@@ -43,6 +43,8 @@ mod freshness;
 mod hostile_requests;
 /// Access rules of `.htaccess` files.
 mod htaccess;
+/// Settings from an nginx configuration.
+mod import;
 /// Many requests on one connection, static and PHP in any order.
 mod keep_alive;
 /// Nothing is left open after a load.
