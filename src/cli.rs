@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::fastcgi::Address;
+use crate::logging;
 use crate::settings::listen;
 
 /// What the user wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Run.
-    Serve(Source),
+    /// Run, with a log of this format.
+    Serve(Source, logging::Format),
     /// Validate this settings file and say every mistake.
     Check(PathBuf),
     /// Ask a running server.
@@ -106,14 +107,17 @@ impl Command {
         let matches = Words::command().try_get_matches_from(words)?;
         let words = Words::from_arg_matches(&matches)?;
         match (words.verb, words.config) {
-            (Some(Verb::Serve(serve)), None) => serve.source().map(Self::Serve),
+            (Some(Verb::Serve(serve)), None) => {
+                let format = serve.log_format;
+                serve.source().map(|source| Self::Serve(source, format))
+            }
             (Some(Verb::Check { config }), None) => Ok(Self::Check(config)),
             (Some(Verb::Status { socket }), None) => Ok(ask(Question::Status, socket)),
             (Some(Verb::Reload { socket }), None) => Ok(ask(Question::Reload, socket)),
             (Some(Verb::Upgrade { socket }), None) => Ok(ask(Question::Upgrade, socket)),
             (Some(Verb::Cache(cache)), None) => Ok(Self::Ask(cache.asking())),
             (Some(Verb::Import { file, site }), None) => Ok(Self::Import { file, site }),
-            (None, Some(config)) => Ok(Self::Serve(Source::Config(config))),
+            (None, Some(config)) => Ok(Self::Serve(Source::Config(config), words.log_format)),
             (Some(_), Some(_)) | (None, None) => Err(Words::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
                 "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat upgrade, nostat cache, nostat import, nostat --config FILE",
@@ -150,6 +154,15 @@ struct Words {
     /// Run with this settings file, as serve --config does
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// How the program's own log looks
+    #[arg(
+        long,
+        value_name = "text|json",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true
+    )]
+    log_format: logging::Format,
 }
 
 #[derive(Subcommand)]
@@ -297,6 +310,15 @@ struct Serve {
     /// The address to listen on. Default: 127.0.0.1:8080
     #[arg(long, value_name = "ADDR", conflicts_with = "config", value_parser = listen_address)]
     listen: Option<SocketAddr>,
+    /// How the program's own log looks
+    #[arg(
+        long,
+        value_name = "text|json",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true
+    )]
+    log_format: logging::Format,
 }
 
 impl Serve {
@@ -306,6 +328,7 @@ impl Serve {
             root,
             php,
             listen,
+            log_format: _,
         } = self;
         match (config, root) {
             (Some(config), None) => Ok(Source::Config(config)),

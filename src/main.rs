@@ -30,14 +30,14 @@ fn main() -> ExitCode {
             }
             Err(unreadable) => fail(&format!("nostat: {unreadable}")),
         },
-        Command::Serve(Source::Config(file)) => match settings::load(&file) {
-            Ok(settings) => serve(settings, Some(file)),
+        Command::Serve(Source::Config(file), format) => match settings::load(&file) {
+            Ok(settings) => serve(settings, Some(file), format),
             Err(mistakes) => refuse(&mistakes),
         },
-        Command::Serve(Source::Root { root, php, listen }) => {
+        Command::Serve(Source::Root { root, php, listen }, format) => {
             let php = php.or_else(found_php);
             match std::path::absolute(&root) {
-                Ok(root) => serve(Settings::for_root(root, php, listen), None),
+                Ok(root) => serve(Settings::for_root(root, php, listen), None, format),
                 Err(error) => fail(&format!("nostat: {}: {error}", root.display())),
             }
         }
@@ -47,8 +47,12 @@ fn main() -> ExitCode {
 /// The exit status of an import that is not whole.
 const LEFT_OUT: u8 = 2;
 
-fn serve(settings: Settings, file: Option<std::path::PathBuf>) -> ExitCode {
-    logging::start();
+fn serve(
+    settings: Settings,
+    file: Option<std::path::PathBuf>,
+    format: logging::Format,
+) -> ExitCode {
+    logging::start(format);
     match server::run(settings, file) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&format!("nostat: {error}")),

@@ -15,7 +15,10 @@ fn the_declaration_is_consistent() {
 
 #[test]
 fn a_settings_file_is_served_with_and_without_the_verb() {
-    let expected = Command::Serve(Source::Config(PathBuf::from("a.yaml")));
+    let expected = Command::Serve(
+        Source::Config(PathBuf::from("a.yaml")),
+        logging::Format::Text,
+    );
     assert_eq!(command("serve --config a.yaml").unwrap(), expected);
     assert_eq!(command("--config a.yaml").unwrap(), expected);
     assert_eq!(command("--config=a.yaml").unwrap(), expected);
@@ -23,19 +26,40 @@ fn a_settings_file_is_served_with_and_without_the_verb() {
 
 #[test]
 fn a_root_is_served_without_a_file() {
-    let expected = Command::Serve(Source::Root {
-        root: PathBuf::from("/srv/w"),
-        php: None,
-        listen: None,
-    });
+    let expected = Command::Serve(
+        Source::Root {
+            root: PathBuf::from("/srv/w"),
+            php: None,
+            listen: None,
+        },
+        logging::Format::Text,
+    );
     assert_eq!(command("serve --root /srv/w").unwrap(), expected);
     let words = "serve --root /srv/w --php unix:/run/php.sock --listen [::1]:81";
-    let expected = Command::Serve(Source::Root {
-        root: PathBuf::from("/srv/w"),
-        php: Some(Address::Unix(PathBuf::from("/run/php.sock"))),
-        listen: Some("[::1]:81".parse().unwrap()),
-    });
+    let expected = Command::Serve(
+        Source::Root {
+            root: PathBuf::from("/srv/w"),
+            php: Some(Address::Unix(PathBuf::from("/run/php.sock"))),
+            listen: Some("[::1]:81".parse().unwrap()),
+        },
+        logging::Format::Text,
+    );
     assert_eq!(command(words).unwrap(), expected);
+}
+
+#[test]
+fn the_log_may_be_json() {
+    for words in [
+        "serve --config a.yaml --log-format json",
+        "--config a.yaml --log-format json",
+    ] {
+        let source = Source::Config(PathBuf::from("a.yaml"));
+        assert_eq!(
+            command(words).unwrap(),
+            Command::Serve(source, logging::Format::Json)
+        );
+    }
+    assert!(command("serve --config a.yaml --log-format xml").is_err());
 }
 
 #[test]
