@@ -3,7 +3,8 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 
-/// Starts the log. `RUST_LOG` overrides what is written; Pingora's own remarks on every connection are left out by default.
+/// Starts the log. `RUST_LOG` overrides what is written; Pingora's own remarks on every connection, and on peers that are
+/// told of by ourselves, are left out by default.
 pub fn start() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let log = fmt()
@@ -15,4 +16,5 @@ pub fn start() {
     let _ = log.try_init();
 }
 
-const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn";
+const DEFAULT: &str =
+    "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn,pingora_load_balancing=error";

@@ -2,7 +2,6 @@
 //! reload swaps as one.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +16,7 @@ use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::{BySite, Reloads, Requests};
-use crate::origin;
+use crate::origin::{self, Origins, Pool, Pools};
 use crate::page_cache::counters::PageCounters;
 use crate::page_cache::site_pages::PagesError;
 use crate::page_cache::{PageStore, SitePages, StoreKind};
@@ -39,6 +38,8 @@ pub struct State {
     pub cache: Arc<DescriptorCache>,
     /// Slots of responders, by address.
     pub limiters: Limiters,
+    /// Peers of origins.
+    pub origins: Origins,
     /// The budget for request bodies.
     pub spools: Arc<Spools>,
     /// Requests counted, by site.
@@ -66,6 +67,7 @@ impl State {
     ) -> Result<Arc<State>, LoadError> {
         let cache = DescriptorCache::new(settings.cache.clone(), clock.clone());
         let limiters = Limiters::new();
+        let origins = Origins::new(clock.clone());
         let spools = Spools::new(settings.spool.clone());
         let requests = BySite::default();
         let pages: &PageStore = Box::leak(Box::new(PageStore::new(&settings.page_store)));
@@ -73,6 +75,7 @@ impl State {
         let lasting = Lasting {
             cache: &cache,
             limiters: &limiters,
+            origins: &origins,
             requests: &requests,
             pages,
             page_counters: &page_counters,
@@ -86,6 +89,7 @@ impl State {
             lifecycle: Lifecycle::default(),
             cache,
             limiters,
+            origins,
             spools,
             requests,
             pages,
@@ -105,6 +109,7 @@ impl State {
         let lasting = Lasting {
             cache: &self.cache,
             limiters: &self.limiters,
+            origins: &self.origins,
             requests: &self.requests,
             pages: self.pages,
             page_counters: &self.page_counters,
@@ -147,13 +152,14 @@ pub struct Snapshot {
     /// The page cache.
     pub pages: &'static PageStore,
     responders: HashMap<Address, Upstream>,
-    origins: HashMap<String, SocketAddr>,
+    origins: Pools,
 }
 
 /// What outlives a reload and the settings are put upon.
 struct Lasting<'a> {
     cache: &'a Arc<DescriptorCache>,
     limiters: &'a Limiters,
+    origins: &'a Origins,
     requests: &'a BySite<Requests>,
     pages: &'static PageStore,
     page_counters: &'a BySite<PageCounters>,
@@ -174,8 +180,8 @@ pub enum LoadError {
     #[error("site {0}: {1}")]
     Site(String, String),
     /// An origin's name.
-    #[error("origin {0}: {1}")]
-    Origin(String, #[source] std::io::Error),
+    #[error("origin: {0}")]
+    Origin(#[source] std::io::Error),
     /// The access log.
     #[error("access_log: {0}")]
     AccessLog(#[source] std::io::Error),
@@ -189,7 +195,7 @@ impl Snapshot {
     ) -> Result<Snapshot, LoadError> {
         let mut sites = Vec::new();
         let mut responders = HashMap::new();
-        let mut origins = HashMap::new();
+        let mut origins = Pools::new();
         for site in &settings.sites {
             let named = |error: &dyn std::fmt::Display| {
                 LoadError::Site(site.root.display().to_string(), error.to_string())
@@ -206,10 +212,16 @@ impl Snapshot {
                     responders.insert(php.address.clone(), Upstream::new(php, lasting.limiters));
                 }
                 Backend::Origin(origin) => {
-                    let address = origin
-                        .resolve()
-                        .map_err(|error| LoadError::Origin(origin.peer.clone(), error))?;
-                    origins.insert(origin.peer.clone(), address);
+                    let wanted = &origin.pool;
+                    // Two sites with the same peers share them.
+                    if !origins.contains_key(wanted) {
+                        let before = before.map(|before| &before.origins);
+                        let pool = lasting
+                            .origins
+                            .pool(wanted, before)
+                            .map_err(LoadError::Origin)?;
+                        origins.insert(wanted.clone(), pool);
+                    }
                 }
             }
         }
@@ -243,9 +255,9 @@ impl Snapshot {
         self.responders.get(address)
     }
 
-    /// Where an origin was found when the settings were loaded.
-    pub fn origin_address(&self, origin: &origin::Settings) -> Option<SocketAddr> {
-        self.origins.get(&origin.peer).copied()
+    /// The peers of an origin.
+    pub fn origin(&self, origin: &origin::Settings) -> Option<&Arc<Pool>> {
+        self.origins.get(&origin.pool)
     }
 }
 

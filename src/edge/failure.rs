@@ -4,6 +4,8 @@ use std::io;
 
 use pingora_core::{Error, ErrorSource, ErrorType};
 
+use crate::edge::tunnel::Unanswered;
+
 /// An error that is answered with `status`.
 pub fn status_error(status: u16, why: &str) -> Box<Error> {
     Error::explain(ErrorType::HTTPStatus(status), why.to_owned())
@@ -25,6 +27,8 @@ pub fn status_of(error: &Error) -> u16 {
             ErrorSource::Downstream => match io_kind(error) {
                 Some(io::ErrorKind::InvalidData) => 400,
                 Some(io::ErrorKind::FileTooLarge) => 413,
+                // Told by the client's stream, as Pingora has one time limit for the answer and for the tunnel.
+                Some(io::ErrorKind::TimedOut) if is_unanswered(error) => 504,
                 _ => CLIENT_GONE,
             },
             ErrorSource::Internal | ErrorSource::Unset => 500,
@@ -36,6 +40,13 @@ pub fn status_of(error: &Error) -> u16 {
 fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     let cause = error.root_cause().downcast_ref::<io::Error>()?;
     Some(cause.kind())
+}
+
+fn is_unanswered(error: &Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    cause
+        .and_then(io::Error::get_ref)
+        .is_some_and(|inner| inner.is::<Unanswered>())
 }
 
 /// The failure in a line for the log.

@@ -25,6 +25,7 @@ use crate::edge::limits::Limits;
 use crate::edge::log_entry::Outcome;
 use crate::edge::pages;
 use crate::edge::proxy::Door;
+use crate::edge::tunnel::Tunnel;
 use crate::edge::turn::{Answered, Asked, Lent, Rest, Turn};
 use crate::lifecycle::{HEAD_GRACE, IDLE_GRACE};
 use crate::request::head::HeadScan;
@@ -284,16 +285,21 @@ impl Lane {
         let answered = lent.handed.answered_here.clone();
         let cut = lent.handed.cut.clone();
         let most_body = lent.handed.most_body();
-        let (stream, home) = HandedStream::lend(
+        let tunnel = lent.handed.tunnel.clone().zip(lent.handed.patience());
+        let (mut stream, home) = HandedStream::lend(
             carried,
             lent.lent_head,
             lent.framing,
             most_body,
             lent.on_end,
         );
+        if let Some((grant, patience)) = tunnel {
+            stream.may_become(Tunnel::asked_for(grant, patience));
+        }
         let mut session = ServerSession::new_http1(Box::new(stream));
         session.set_abort_on_close(lent.on_end == OnEnd::Abort);
-        session.set_read_timeout(Some(limits.body));
+        // A tunnel's silence is measured where its bytes pass.
+        session.set_read_timeout(lent.handed.tunnel.is_none().then_some(limits.body));
         session.set_connection_user_context(Some(Box::new(lent.handed)));
         let reused = self.door.process_new_http(session, &self.stop).await;
         // Pingora closes after every failure behind us; an answer of ours that is whole is no reason to.

@@ -16,12 +16,14 @@ use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, RangeType, Session};
 
+use crate::edge::attempts::{Attempts, Circumstances};
 use crate::edge::caching;
 use crate::edge::close_delimited::CloseDelimited;
 use crate::edge::failure::{CLIENT_GONE, cause_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::log_entry::Outcome;
 use crate::edge::rendered::response_header;
+use crate::edge::tunnel::Grant;
 use crate::edge::{upstream_request, upstream_response};
 use crate::fastcgi::session::{Responder, ResponderRequest};
 use crate::fastcgi::spool::{self, SpoolError};
@@ -48,6 +50,8 @@ pub struct Passage {
     body: Option<spool::Body>,
     /// Bytes of the body passed on to an origin so far.
     body_bytes: u64,
+    /// Where it has been at an origin.
+    attempts: Attempts,
     /// What FastCGI did.
     trace: Option<Arc<Trace>>,
     started: Option<tokio::time::Instant>,
@@ -69,7 +73,7 @@ impl Passage {
     fn handed(&self) -> Result<&Handed> {
         self.handed
             .as_deref()
-            .ok_or_else(|| Error::explain(ErrorType::InternalError, "a request not from the lane"))
+            .ok_or_else(not_from_the_lane)
     }
 }
 
@@ -133,14 +137,20 @@ impl ProxyHttp for Proxy {
     }
 
     async fn upstream_peer(&self, _: &mut Session, passage: &mut Passage) -> Result<Box<HttpPeer>> {
-        let handed = passage.handed()?;
+        let handed = passage
+            .handed
+            .as_deref()
+            .ok_or_else(not_from_the_lane)?;
         match (&handed.inward, &handed.site.settings().backend) {
             (Inward::Php(_), Backend::Php(php)) => Responder::peer(&php.address),
             (Inward::Origin, Backend::Origin(origin)) => {
-                let address = handed.snapshot.origin_address(origin).ok_or_else(|| {
-                    Error::explain(ErrorType::ConnectNoRoute, "the origin has no address")
-                })?;
-                Ok(Box::new(origin.http_peer(address)))
+                let pool = handed.origin()?;
+                let address = passage.attempts.next(pool, handed.client.address)?;
+                // The body may be sent once more.
+                passage.body_bytes = 0;
+                Ok(Box::new(
+                    origin.http_peer(address, handed.tunnel.is_some()),
+                ))
             }
             _ => Err(Error::explain(ErrorType::InternalError, "no such upstream")),
         }
@@ -178,8 +188,13 @@ impl ProxyHttp for Proxy {
         _: bool,
         passage: &mut Passage,
     ) -> Result<()> {
+        let handed = passage.handed()?;
+        if handed.tunnel.as_ref().is_some_and(Grant::is_given) {
+            return Ok(());
+        }
+        let most = handed.most_body();
         passage.body_bytes += body.as_ref().map_or(0, |piece| piece.len() as u64);
-        if passage.body_bytes > passage.handed()?.most_body() {
+        if passage.body_bytes > most {
             return Err(status_error(413, "the request body is too large"));
         }
         Ok(())
@@ -193,9 +208,13 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
     ) -> Result<()> {
         self.state.cache.take_in_events().await;
+        passage.attempts.answered();
         let handed = passage.handed()?;
         if matches!(handed.inward, Inward::Origin) {
             upstream_response::of_origin(response);
+        }
+        if response.status == http::StatusCode::SWITCHING_PROTOCOLS {
+            upstream_response::switching(handed, response)?;
         }
         if handed.fill.is_some() && response.status == http::StatusCode::NOT_MODIFIED {
             // A page keeps the tag of its content.
@@ -326,7 +345,21 @@ impl ProxyHttp for Proxy {
         Ok(None)
     }
 
-    /// Whether the origin may be asked once more is Pingora's rule; FastCGI has done its own retries.
+    fn fail_to_connect(
+        &self,
+        _: &mut Session,
+        _: &HttpPeer,
+        passage: &mut Passage,
+        mut error: Box<Error>,
+    ) -> Box<Error> {
+        if let Some(pool) = passage.handed.as_deref().and_then(|it| it.origin().ok()) {
+            let now = self.state.clock.now();
+            passage.attempts.not_connected(pool, now, &mut error);
+        }
+        error
+    }
+
+    /// FastCGI has done its own retries.
     fn error_while_proxy(
         &self,
         _: &HttpPeer,
@@ -335,17 +368,18 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
         reused: bool,
     ) -> Box<Error> {
-        let php = passage
-            .handed()
-            .is_ok_and(|handed| matches!(handed.inward, Inward::Php(_)));
-        if php
-            || !session.req_header().method.is_idempotent()
-            || session.as_ref().retry_buffer_truncated()
-        {
+        let Some(pool) = passage.handed.as_deref().and_then(|it| it.origin().ok()) else {
             error.set_retry(false);
-        } else {
-            error.retry.decide_reuse(reused);
-        }
+            return error;
+        };
+        let of = Circumstances {
+            now: self.state.clock.now(),
+            reused,
+            may_repeat: session.req_header().method.is_idempotent()
+                && session.response_written().is_none()
+                && !session.as_ref().retry_buffer_truncated(),
+        };
+        passage.attempts.failed(pool, of, &mut error);
         error
     }
 
@@ -448,6 +482,10 @@ impl ProxyHttp for Proxy {
             },
         );
     }
+}
+
+fn not_from_the_lane() -> Box<Error> {
+    Error::explain(ErrorType::InternalError, "a request not from the lane")
 }
 
 async fn take_body(

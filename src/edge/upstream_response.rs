@@ -1,8 +1,10 @@
 //! What of an origin's answer is for the connection it came on, and stays there.
 
 use http::header::{CONNECTION, HeaderName, TRANSFER_ENCODING, UPGRADE};
+use pingora_core::{Error, ErrorType, Result};
 use pingora_http::ResponseHeader;
 
+use crate::edge::handed::Handed;
 use crate::request::fields::members;
 
 /// Takes out the fields of the connection (RFC 9110 §7.6.1): those that Connection names, and those that always are. What
@@ -23,6 +25,24 @@ pub fn of_origin(response: &mut ResponseHeader) {
     }
     if !switches {
         response.remove_header(&UPGRADE);
+    }
+}
+
+/// Takes 101 for the beginning of a tunnel.
+///
+/// # Errors
+/// No tunnel was asked for, or the answer names another protocol.
+pub fn switching(handed: &Handed, response: &ResponseHeader) -> Result<()> {
+    let to = response.headers.get(UPGRADE);
+    match &handed.tunnel {
+        Some(grant) if to.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket")) => {
+            grant.give();
+            Ok(())
+        }
+        _ => {
+            let why = "101 that was not asked for";
+            Err(Error::explain(ErrorType::InvalidHTTPHeader, why).into_up())
+        }
     }
 }
 

@@ -1,0 +1,101 @@
+//! From the names of peers to their addresses: at load, and again every [`AGAIN`], as a container that is started anew has
+//! another one.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use pingora_core::Result;
+use pingora_core::protocols::l4::socket;
+use pingora_load_balancing::Backend;
+use pingora_load_balancing::discovery::ServiceDiscovery;
+
+/// Names, and where each was found last.
+#[derive(Clone, Debug)]
+pub struct Names(Arc<Mutex<Vec<(String, Vec<SocketAddr>)>>>);
+
+impl Names {
+    /// Looks all of them up. Waits for the name service.
+    ///
+    /// # Errors
+    /// Those of a look-up, or `NotFound` when a name has no address.
+    pub fn look_up(peers: &[String]) -> io::Result<Names> {
+        let mut found = Vec::with_capacity(peers.len());
+        for peer in peers {
+            let addresses: Vec<_> = peer
+                .to_socket_addrs()
+                .map_err(|error| io::Error::new(error.kind(), format!("{peer}: {error}")))?
+                .collect();
+            if addresses.is_empty() {
+                let why = format!("{peer} has no address");
+                return Err(io::Error::new(io::ErrorKind::NotFound, why));
+            }
+            found.push((peer.clone(), addresses));
+        }
+        Ok(Names(Arc::new(Mutex::new(found))))
+    }
+
+    /// Whether any is a name, whose addresses may change.
+    pub fn can_change(&self) -> bool {
+        let names = self.0.lock();
+        names
+            .iter()
+            .any(|(peer, _)| peer.parse::<SocketAddr>().is_err())
+    }
+
+    /// All addresses, each once.
+    pub fn addresses(&self) -> BTreeSet<SocketAddr> {
+        let names = self.0.lock();
+        names
+            .iter()
+            .flat_map(|(_, addresses)| addresses.iter().copied())
+            .collect()
+    }
+
+    /// Looks the names up again. One that is not found now keeps its addresses: a name service that is down takes no
+    /// origin with it.
+    pub async fn look_up_again(&self) {
+        let count = self.0.lock().len();
+        for index in 0..count {
+            let peer = self.0.lock().get(index).map(|(peer, _)| peer.clone());
+            let Some(peer) = peer.filter(|peer| peer.parse::<SocketAddr>().is_err()) else {
+                continue;
+            };
+            let found = tokio::net::lookup_host(&peer).await;
+            match found.map(Iterator::collect::<Vec<_>>) {
+                Ok(addresses) if !addresses.is_empty() => {
+                    if let Some((_, known)) = self.0.lock().get_mut(index) {
+                        *known = addresses;
+                    }
+                }
+                Ok(_) => tracing::debug!("origin {peer}: no address, the last one is kept"),
+                Err(error) => {
+                    tracing::debug!(%error, "origin {peer}: not found, the last address is kept");
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ServiceDiscovery for Names {
+    /// What was found last; never waits.
+    async fn discover(&self) -> Result<(BTreeSet<Backend>, HashMap<u64, bool>)> {
+        let backend = |address| Backend {
+            addr: socket::SocketAddr::Inet(address),
+            weight: 1,
+            ext: http::Extensions::new(),
+        };
+        Ok((
+            self.addresses().into_iter().map(backend).collect(),
+            HashMap::new(),
+        ))
+    }
+}
+
+/// Time between two look-ups.
+pub const AGAIN: Duration = Duration::from_secs(30);
