@@ -16,5 +16,4 @@ pub fn start() {
     let _ = log.try_init();
 }
 
-const DEFAULT: &str =
-    "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn,pingora_load_balancing=error";
+const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn,pingora_load_balancing=error";

@@ -84,21 +84,24 @@ impl Attempts {
             ErrorType::ConnectionClosed | ErrorType::ReadError | ErrorType::WriteError
                 if !self.is_answered =>
             {
-                Some(Fault::Reset)
+                // That it had closed a kept connection says nothing of the peer.
+                Some(if of.reused {
+                    Fault::Stale
+                } else {
+                    Fault::Reset
+                })
             }
             _ => Some(Fault::Answer),
         };
         if !of.may_repeat || self.is_answered {
             error.set_retry(false);
         }
-        // A kept connection that the peer has closed says nothing of it. Pingora knows that, and takes a new one.
+        if let Some(fault) = fault {
+            self.fault(fault, of.now, error);
+        }
+        // Pingora takes another connection then.
         if error.retry() {
             return;
-        }
-        if let Some(fault) = fault
-            && !(of.reused && fault == Fault::Reset)
-        {
-            self.fault(fault, of.now, error);
         }
         if fault == Some(Fault::Reset) && of.may_repeat && !self.is_repeated {
             self.is_repeated = true;

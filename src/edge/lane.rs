@@ -285,7 +285,8 @@ impl Lane {
         let answered = lent.handed.answered_here.clone();
         let cut = lent.handed.cut.clone();
         let most_body = lent.handed.most_body();
-        let tunnel = lent.handed.tunnel.clone().zip(lent.handed.patience());
+        let is_tunnel = lent.handed.tunnel.clone();
+        let tunnel = is_tunnel.clone().zip(lent.handed.patience());
         let (mut stream, home) = HandedStream::lend(
             carried,
             lent.lent_head,
@@ -308,7 +309,7 @@ impl Lane {
         drop(reused);
         let mut carried = home.take()?;
         let flushed = carried.flush().await.is_ok();
-        let whole = carried.at_request_boundary;
+        let whole = carried.at_request_boundary && !is_tunnel.is_some_and(|grant| grant.is_given());
         let still_sending = !carried.ended && (!whole || !carried.incoming.is_empty());
         let connection = Connection::from_parts(carried.stream, carried.incoming, waiting);
         if cut.load(Ordering::Relaxed) {

@@ -17,6 +17,7 @@
 //! - [`failure`] says whose fault a failure is, and the status for it.
 //! - [`upstream_request`] is what PHP-FPM or the origin is asked.
 //! - [`upstream_response`] is what of an origin's answer stays behind.
+//! - [`intake`] takes a request's body in whole.
 //! - [`attempts`] are the peers of an origin that a request was sent to.
 //! - [`tunnel`] is a WebSocket to an origin.
 //! - [`accel`] answers X-Accel-Redirect and X-Sendfile.
@@ -34,6 +35,7 @@ pub mod deadline;
 pub mod failure;
 pub mod handed;
 pub mod handed_stream;
+pub mod intake;
 pub mod lane;
 pub mod limits;
 pub mod log_entry;

@@ -24,9 +24,9 @@ use crate::edge::handed::{Handed, Inward};
 use crate::edge::log_entry::Outcome;
 use crate::edge::rendered::response_header;
 use crate::edge::tunnel::Grant;
-use crate::edge::{upstream_request, upstream_response};
+use crate::edge::{intake, upstream_request, upstream_response};
 use crate::fastcgi::session::{Responder, ResponderRequest};
-use crate::fastcgi::spool::{self, SpoolError};
+use crate::fastcgi::spool;
 use crate::fastcgi::trace::Trace;
 use crate::metrics::Kind;
 use crate::page_cache::PageOutcome;
@@ -71,9 +71,7 @@ impl Proxy {
 
 impl Passage {
     fn handed(&self) -> Result<&Handed> {
-        self.handed
-            .as_deref()
-            .ok_or_else(not_from_the_lane)
+        self.handed.as_deref().ok_or_else(not_from_the_lane)
     }
 }
 
@@ -130,17 +128,15 @@ impl ProxyHttp for Proxy {
         }
         if matches!(handed.inward, Inward::Php(_)) {
             let most = handed.most_body();
-            let body = take_body(session, &self.state, most, handed.snapshot.limits.body).await?;
+            let body =
+                intake::take_body(session, &self.state, most, handed.snapshot.limits.body).await?;
             passage.body = Some(body);
         }
         Ok(true)
     }
 
     async fn upstream_peer(&self, _: &mut Session, passage: &mut Passage) -> Result<Box<HttpPeer>> {
-        let handed = passage
-            .handed
-            .as_deref()
-            .ok_or_else(not_from_the_lane)?;
+        let handed = passage.handed.as_deref().ok_or_else(not_from_the_lane)?;
         match (&handed.inward, &handed.site.settings().backend) {
             (Inward::Php(_), Backend::Php(php)) => Responder::peer(&php.address),
             (Inward::Origin, Backend::Origin(origin)) => {
@@ -148,9 +144,7 @@ impl ProxyHttp for Proxy {
                 let address = passage.attempts.next(pool, handed.client.address)?;
                 // The body may be sent once more.
                 passage.body_bytes = 0;
-                Ok(Box::new(
-                    origin.http_peer(address, handed.tunnel.is_some()),
-                ))
+                Ok(Box::new(origin.http_peer(address, handed.tunnel.is_some())))
             }
             _ => Err(Error::explain(ErrorType::InternalError, "no such upstream")),
         }
@@ -488,33 +482,9 @@ fn not_from_the_lane() -> Box<Error> {
     Error::explain(ErrorType::InternalError, "a request not from the lane")
 }
 
-async fn take_body(
-    session: &mut Session,
-    state: &State,
-    most: u64,
-    patience: Duration,
-) -> Result<spool::Body> {
-    session.set_read_timeout(Some(patience));
-    if session.is_body_empty() {
-        return Ok(spool::Body::empty());
-    }
-    let mut spool = state.spools.spool(most);
-    loop {
-        let read = session.downstream_session.read_request_body().await;
-        let Some(piece) = read.map_err(|error| error.into_down())? else {
-            break;
-        };
-        spool.push(piece).await.map_err(spool_error)?;
-    }
-    spool.finish().await.map_err(spool_error)
-}
-
-fn spool_error(error: SpoolError) -> Box<Error> {
-    status_error(error.status(), &error.to_string())
-}
-
+/// Nothing of ours can follow such a head: 101 begins a tunnel.
 fn is_final(header: &ResponseHeader) -> bool {
-    !header.status.is_informational()
+    !header.status.is_informational() || header.status == http::StatusCode::SWITCHING_PROTOCOLS
 }
 
 async fn answer_locally(session: &mut Session, status: u16) -> Result<()> {

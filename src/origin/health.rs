@@ -83,4 +83,3 @@ impl health_check::HealthCheck for Check {
         self.http.health_threshold(success)
     }
 }
-

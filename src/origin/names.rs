@@ -39,6 +39,18 @@ impl Names {
         Ok(Names(Arc::new(Mutex::new(found))))
     }
 
+    /// A name that has been found before, whether there is one or not.
+    #[cfg(test)]
+    pub fn missing(peer: &str, address: SocketAddr) -> Names {
+        Names(Arc::new(Mutex::new(vec![(peer.to_owned(), vec![address])])))
+    }
+
+    /// As if the first name had been found there before.
+    #[cfg(test)]
+    pub fn was_at(&self, addresses: Vec<SocketAddr>) {
+        self.0.lock()[0].1 = addresses;
+    }
+
     /// Whether any is a name, whose addresses may change.
     pub fn can_change(&self) -> bool {
         let names = self.0.lock();

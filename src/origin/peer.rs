@@ -30,6 +30,8 @@ pub enum Fault {
     Connect,
     /// The connection ended before the head of an answer.
     Reset,
+    /// A kept connection had been closed when the request was sent on it.
+    Stale,
     /// It was silent for too long.
     Timeout,
     /// What came is no HTTP, or broke off.
@@ -37,9 +39,10 @@ pub enum Fault {
 }
 
 impl Fault {
-    const ALL: [Fault; 4] = [
+    const ALL: [Fault; 5] = [
         Fault::Connect,
         Fault::Reset,
+        Fault::Stale,
         Fault::Timeout,
         Fault::Answer,
     ];
@@ -49,6 +52,7 @@ impl Fault {
         match self {
             Fault::Connect => "connect",
             Fault::Reset => "reset",
+            Fault::Stale => "stale",
             Fault::Timeout => "timeout",
             Fault::Answer => "answer",
         }
@@ -85,12 +89,7 @@ impl Peer {
             || (now >= Tick(until)
                 && self
                     .out_until
-                    .compare_exchange(
-                        until,
-                        now.plus(OUT).0,
-                        Ordering::Relaxed,
-                        Ordering::Relaxed,
-                    )
+                    .compare_exchange(until, now.plus(OUT).0, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok())
     }
 
@@ -227,7 +226,13 @@ mod tests {
         let errors: Vec<_> = peer.errors().collect();
         assert_eq!(
             errors,
-            [("connect", 0), ("reset", 0), ("timeout", 1), ("answer", 1)]
+            [
+                ("connect", 0),
+                ("reset", 0),
+                ("stale", 0),
+                ("timeout", 1),
+                ("answer", 1)
+            ]
         );
     }
 

@@ -92,8 +92,7 @@ impl Settings {
         let mut peer = HttpPeer::new(address, false, String::new());
         peer.options.connection_timeout = Some(self.connect);
         peer.options.total_connection_timeout = Some(self.connect);
-        peer.options.read_timeout =
-            (!is_tunnel).then(|| self.first_byte.max(self.between_bytes));
+        peer.options.read_timeout = (!is_tunnel).then(|| self.first_byte.max(self.between_bytes));
         peer.options.write_timeout = Some(self.between_bytes);
         peer.options.idle_timeout = Some(IDLE);
         peer

@@ -57,6 +57,8 @@ mod methods;
 mod multisite;
 /// An HTTP origin in the place of PHP.
 mod origin;
+/// Several peers of an origin: the choice among them, their health, requests that are sent again.
+mod origin_peers;
 /// The page cache: who gets a kept page, how long, and what is forgotten.
 mod page_cache;
 /// Pages that cache plugins have written.
@@ -87,3 +89,5 @@ mod slow_disks;
 mod targets;
 /// Files that change while they are being sent.
 mod transfers;
+/// WebSockets to an origin.
+mod web_sockets;

@@ -3,12 +3,12 @@
 use super::*;
 use crate::clock::Clock;
 use crate::origin::{Balance, PoolSettings, Settings};
-use crate::origin::{Peers, pool};
+use crate::origin::Peers;
 
 const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const NOW: Tick = Tick(1_000_000);
 
-fn pool_of(count: usize) -> (Arc<pool::Pool>, Peers) {
+fn pool_of(count: usize) -> (Arc<Pool>, Peers) {
     let names = (1..=count).map(|last| format!("10.0.0.{last}:80"));
     let settings: PoolSettings = Settings::new(names.collect()).pool;
     assert_eq!(settings.balance, Balance::RoundRobin);

@@ -19,11 +19,7 @@ fn pool(balance: Balance, count: usize) -> (Arc<Pool>, crate::clock::ManualClock
         balance,
         health: None,
     };
-    (
-        Pool::new(&settings, &peers, &clock).unwrap(),
-        hand,
-        peers,
-    )
+    (Pool::new(&settings, &peers, &clock).unwrap(), hand, peers)
 }
 
 fn client(last: u8) -> IpAddr {
@@ -76,9 +72,7 @@ fn a_peer_that_is_out_is_left_out_and_tried_by_one_request_later() {
         gone.failed(Fault::Connect, pool.clock.now(), &String::new);
         let tried = |requests: u8| {
             (0..requests)
-                .filter(|last| {
-                    pool.choose(client(*last), &[]).unwrap().address() == gone.address()
-                })
+                .filter(|last| pool.choose(client(*last), &[]).unwrap().address() == gone.address())
                 .count()
         };
         assert_eq!(tried(200), 0, "{balance:?}");
@@ -113,4 +107,31 @@ fn a_name_without_an_address_is_an_error() {
     };
     let (clock, _) = Clock::manual();
     assert!(Pool::new(&settings, &Peers::default(), &clock).is_err());
+}
+
+#[tokio::test]
+async fn a_name_that_has_moved_is_followed_and_one_that_is_not_found_stays() {
+    let settings = |peer: &str| PoolSettings {
+        peers: vec![peer.to_owned()],
+        balance: Balance::RoundRobin,
+        health: None,
+    };
+    let (clock, _) = Clock::manual();
+    let peers = Peers::default();
+    let pool = Pool::new(&settings("localhost:80"), &peers, &clock).unwrap();
+    assert!(pool.can_change());
+    let now = pool.names.addresses();
+    // Where it was before, as far as the pool knows.
+    let before: SocketAddr = "10.0.0.9:80".parse().unwrap();
+    pool.names.was_at(vec![before]);
+    pool.look_up_again(&peers).await;
+    let chosen = pool.choose(client(1), &[]).unwrap().address();
+    assert!(now.contains(&chosen), "{chosen}");
+    assert_eq!(pool.known.load().len(), now.len());
+
+    let pool = Pool::new(&settings("10.0.0.9:80"), &peers, &clock).unwrap();
+    assert!(!pool.can_change());
+    let names = Names::missing("no-such-name.invalid:80", before);
+    names.look_up_again().await;
+    assert!(names.addresses().contains(&before));
 }

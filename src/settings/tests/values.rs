@@ -229,23 +229,23 @@ const SITE_LINES: &[(&str, &str)] = &[
     ),
     (
         "origin: {peers: [\"a:1\"], balance: least}",
-        "3:38: sites[0].origin.balance: \"least\" is not known here",
+        "3:39: sites[0].origin.balance: \"least\" is not known here",
     ),
     (
         "origin: {peers: [\"a:1\"], health: {path: up}}",
-        "3:44: sites[0].origin.health.path: \"up\" is not a path",
+        "3:45: sites[0].origin.health.path: \"up\" is not a path",
     ),
     (
         "origin: {peers: [\"a:1\"], health: {evry: 5s}}",
-        "3:38: sites[0].origin.health.evry: the key \"evry\" is not known here",
+        "3:39: sites[0].origin.health.evry: the key \"evry\" is not known here",
     ),
     (
         "origin: {peers: [\"a:1\"], health: {unhealthy: 0}}",
-        "3:49: sites[0].origin.health.unhealthy: 0 is out of range",
+        "3:50: sites[0].origin.health.unhealthy: 0 is out of range",
     ),
     (
         "origin: {peers: [\"a:1\"], health: /up}",
-        "3:37: sites[0].origin.health: \"/up\" is no health check",
+        "3:38: sites[0].origin.health: \"/up\" is no health check",
     ),
     (
         "max_body: 4GiB",
