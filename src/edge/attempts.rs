@@ -2,22 +2,28 @@
 //!
 //! A peer that could not be connected to has got nothing: any request goes on to the next. Once bytes were sent, only a
 //! request that means the same when it is repeated (RFC 9110 §9.2.2) goes to another peer, once, and only while nothing
-//! of an answer has come.
+//! of an answer has come. Peers that are silent are given up on after [`MOST_WAITS`] times the limit of a connect, so that
+//! a network that is gone is not waited for as often as there are peers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 
 use crate::clock::Tick;
 use crate::edge::failure::cause_of;
-use crate::origin::{Fault, Peer, Pool};
+use crate::origin::{Fault, Peer, Pool, Settings};
 
 /// Where a request has been.
 #[derive(Default)]
 pub struct Attempts {
     peer: Option<Arc<Peer>>,
     tried: Vec<SocketAddr>,
+    /// When the last attempt began.
+    begun: Tick,
+    /// Time spent on connects that failed.
+    connecting: Duration,
     /// A head has come.
     is_answered: bool,
     /// It was sent a second time.
@@ -40,13 +46,14 @@ impl Attempts {
     ///
     /// # Errors
     /// The origin has no further one.
-    pub fn next(&mut self, pool: &Pool, client: IpAddr) -> Result<SocketAddr> {
+    pub fn next(&mut self, pool: &Pool, client: IpAddr, now: Tick) -> Result<SocketAddr> {
         let peer = pool.choose(client, &self.tried).ok_or_else(|| {
             Error::explain(ErrorType::ConnectNoRoute, "no peer of the origin is left").into_up()
         })?;
         peer.count_request();
         let address = peer.address();
         self.peer = Some(peer);
+        self.begun = now;
         Ok(address)
     }
 
@@ -59,7 +66,13 @@ impl Attempts {
     }
 
     /// The peer could not be connected to; decides whether another is asked.
-    pub fn not_connected(&mut self, pool: &Pool, now: Tick, error: &mut Error) {
+    pub fn not_connected(
+        &mut self,
+        pool: &Pool,
+        settings: &Settings,
+        now: Tick,
+        error: &mut Error,
+    ) {
         error.set_retry(false);
         let is_its = matches!(
             error.etype(),
@@ -71,7 +84,10 @@ impl Attempts {
         // Else it is ours, e.g. that there are no more descriptors: another peer would be no better.
         if is_its {
             self.fault(Fault::Connect, now, error);
-            self.go_on(pool, error);
+            self.connecting += now.since(self.begun);
+            if self.connecting < settings.connect * MOST_WAITS {
+                self.go_on(pool, error);
+            }
         }
     }
 
@@ -126,6 +142,9 @@ impl Attempts {
         }
     }
 }
+
+/// Connects that may run into their limit before a request is given up.
+const MOST_WAITS: u32 = 3;
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use pingora_core::{Error, ErrorType, Result};
 
 use crate::edge::log_entry::LogEntry;
 use crate::edge::tunnel::Grant;
-use crate::origin::Pool;
+use crate::origin::{self, Pool};
 use crate::page_cache::Bypass;
 use crate::page_cache::storage::Fill;
 use crate::request::client::Client;
@@ -60,13 +60,15 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// The peers that it may be sent to.
+    /// The origin that it is for, and the peers that it may be sent to.
     ///
     /// # Errors
     /// It is not for an origin.
-    pub fn origin(&self) -> Result<&Arc<Pool>> {
+    pub fn origin(&self) -> Result<(&origin::Settings, &Arc<Pool>)> {
         let pool = match (&self.inward, &self.site.settings().backend) {
-            (Inward::Origin, Backend::Origin(origin)) => self.snapshot.origin(origin),
+            (Inward::Origin, Backend::Origin(origin)) => {
+                self.snapshot.origin(origin).map(|pool| (origin, pool))
+            }
             _ => None,
         };
         pool.ok_or_else(|| Error::explain(ErrorType::InternalError, "not for an origin"))

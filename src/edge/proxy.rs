@@ -10,7 +10,6 @@ use http::HeaderMap;
 use pingora_cache::key::CacheKey;
 use pingora_cache::{CacheMeta, ForcedFreshness, HitHandler, NoCacheReason, RespCacheable};
 use pingora_core::modules::http::HttpModules;
-use pingora_core::protocols::http::HttpTask;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -22,7 +21,7 @@ use crate::edge::close_delimited::CloseDelimited;
 use crate::edge::failure::{CLIENT_GONE, cause_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::log_entry::Outcome;
-use crate::edge::rendered::response_header;
+use crate::edge::rendered::answer_locally;
 use crate::edge::tunnel::Grant;
 use crate::edge::{intake, upstream_request, upstream_response};
 use crate::fastcgi::session::{Responder, ResponderRequest};
@@ -31,7 +30,7 @@ use crate::fastcgi::trace::Trace;
 use crate::metrics::Kind;
 use crate::page_cache::PageOutcome;
 use crate::page_cache::storable::Refusal;
-use crate::site::{Backend, Body, local_answer};
+use crate::site::Backend;
 use crate::snapshot::State;
 
 /// Pingora's proxy with PHP-FPM as one of its upstream protocols.
@@ -139,9 +138,10 @@ impl ProxyHttp for Proxy {
         let handed = passage.handed.as_deref().ok_or_else(not_from_the_lane)?;
         match (&handed.inward, &handed.site.settings().backend) {
             (Inward::Php(_), Backend::Php(php)) => Responder::peer(&php.address),
-            (Inward::Origin, Backend::Origin(origin)) => {
-                let pool = handed.origin()?;
-                let address = passage.attempts.next(pool, handed.client.address)?;
+            (Inward::Origin, _) => {
+                let (origin, pool) = handed.origin()?;
+                let now = self.state.clock.now();
+                let address = passage.attempts.next(pool, handed.client.address, now)?;
                 // The body may be sent once more.
                 passage.body_bytes = 0;
                 Ok(Box::new(origin.http_peer(address, handed.tunnel.is_some())))
@@ -346,9 +346,11 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
         mut error: Box<Error>,
     ) -> Box<Error> {
-        if let Some(pool) = passage.handed.as_deref().and_then(|it| it.origin().ok()) {
+        if let Some((origin, pool)) = passage.handed.as_deref().and_then(|it| it.origin().ok()) {
             let now = self.state.clock.now();
-            passage.attempts.not_connected(pool, now, &mut error);
+            passage
+                .attempts
+                .not_connected(pool, origin, now, &mut error);
         }
         error
     }
@@ -362,7 +364,7 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
         reused: bool,
     ) -> Box<Error> {
-        let Some(pool) = passage.handed.as_deref().and_then(|it| it.origin().ok()) else {
+        let Some((_, pool)) = passage.handed.as_deref().and_then(|it| it.origin().ok()) else {
             error.set_retry(false);
             return error;
         };
@@ -485,23 +487,4 @@ fn not_from_the_lane() -> Box<Error> {
 /// Nothing of ours can follow such a head: 101 begins a tunnel.
 fn is_final(header: &ResponseHeader) -> bool {
     !header.status.is_informational() || header.status == http::StatusCode::SWITCHING_PROTOCOLS
-}
-
-async fn answer_locally(session: &mut Session, status: u16) -> Result<()> {
-    let answer = local_answer(status);
-    let header = response_header(&answer)
-        .ok_or_else(|| Error::explain(ErrorType::InternalError, "a local answer has no head"))?;
-    let body = match answer.body {
-        Body::Memory(bytes) if session.req_header().method != http::Method::HEAD => Some(bytes),
-        _ => None,
-    };
-    let tasks = vec![
-        HttpTask::Header(Box::new(header), body.is_none()),
-        HttpTask::Body(body, true),
-    ];
-    session
-        .downstream_session
-        .response_duplex_vec(tasks)
-        .await
-        .map(|_| ())
 }

@@ -16,7 +16,20 @@ use pingora_load_balancing::discovery::ServiceDiscovery;
 
 /// Names, and where each was found last.
 #[derive(Clone, Debug)]
-pub struct Names(Arc<Mutex<Vec<(String, Vec<SocketAddr>)>>>);
+pub struct Names(Arc<Mutex<Vec<Name>>>);
+
+#[derive(Debug)]
+struct Name {
+    /// As it is written, with its port.
+    peer: String,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Name {
+    fn can_change(&self) -> bool {
+        self.peer.parse::<SocketAddr>().is_err()
+    }
+}
 
 impl Names {
     /// Looks all of them up. Waits for the name service.
@@ -34,7 +47,10 @@ impl Names {
                 let why = format!("{peer} has no address");
                 return Err(io::Error::new(io::ErrorKind::NotFound, why));
             }
-            found.push((peer.clone(), addresses));
+            found.push(Name {
+                peer: peer.clone(),
+                addresses,
+            });
         }
         Ok(Names(Arc::new(Mutex::new(found))))
     }
@@ -42,21 +58,21 @@ impl Names {
     /// A name that has been found before, whether there is one or not.
     #[cfg(test)]
     pub fn missing(peer: &str, address: SocketAddr) -> Names {
-        Names(Arc::new(Mutex::new(vec![(peer.to_owned(), vec![address])])))
+        Names(Arc::new(Mutex::new(vec![Name {
+            peer: peer.to_owned(),
+            addresses: vec![address],
+        }])))
     }
 
     /// As if the first name had been found there before.
     #[cfg(test)]
     pub fn was_at(&self, addresses: Vec<SocketAddr>) {
-        self.0.lock()[0].1 = addresses;
+        self.0.lock()[0].addresses = addresses;
     }
 
     /// Whether any is a name, whose addresses may change.
     pub fn can_change(&self) -> bool {
-        let names = self.0.lock();
-        names
-            .iter()
-            .any(|(peer, _)| peer.parse::<SocketAddr>().is_err())
+        self.0.lock().iter().any(Name::can_change)
     }
 
     /// All addresses, each once.
@@ -64,24 +80,27 @@ impl Names {
         let names = self.0.lock();
         names
             .iter()
-            .flat_map(|(_, addresses)| addresses.iter().copied())
+            .flat_map(|name| name.addresses.iter().copied())
             .collect()
     }
 
     /// Looks the names up again. One that is not found now keeps its addresses: a name service that is down takes no
     /// origin with it.
     pub async fn look_up_again(&self) {
-        let count = self.0.lock().len();
-        for index in 0..count {
-            let peer = self.0.lock().get(index).map(|(peer, _)| peer.clone());
-            let Some(peer) = peer.filter(|peer| peer.parse::<SocketAddr>().is_err()) else {
+        let peers: Vec<Option<String>> = {
+            let names = self.0.lock();
+            let peer = |name: &Name| name.can_change().then(|| name.peer.clone());
+            names.iter().map(peer).collect()
+        };
+        for (index, peer) in peers.into_iter().enumerate() {
+            let Some(peer) = peer else {
                 continue;
             };
             let found = tokio::net::lookup_host(&peer).await;
             match found.map(Iterator::collect::<Vec<_>>) {
                 Ok(addresses) if !addresses.is_empty() => {
-                    if let Some((_, known)) = self.0.lock().get_mut(index) {
-                        *known = addresses;
+                    if let Some(name) = self.0.lock().get_mut(index) {
+                        name.addresses = addresses;
                     }
                 }
                 Ok(_) => tracing::debug!("origin {peer}: no address, the last one is kept"),
