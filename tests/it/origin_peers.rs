@@ -287,3 +287,24 @@ fn all_addresses_of_a_name_count() {
         server.get("/a").assert(200, b"one");
     }
 }
+
+#[test]
+fn a_page_is_filled_by_the_peer_that_answers() {
+    let root = DocumentRoot::wordpress();
+    let mute = FakeOrigin::start(|_| Vec::new());
+    let well = FakeOrigin::start(|_| {
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\npage".to_vec()
+    });
+    let nobody = Nobody::new();
+    let mut peers = addresses(&[&mute, &well]);
+    peers.push(nobody.address().to_string());
+    let config = config(&root, &peers, "").site("page_cache", "memory");
+    let server = Nostat::start(&config);
+    for path in ["/a/", "/b/", "/c/", "/d/"] {
+        for _ in 0..3 {
+            server.get(path).assert(200, b"page");
+        }
+    }
+    // Each page once, whatever its first peer was.
+    assert_eq!(well.requests().len(), 4);
+}

@@ -310,3 +310,16 @@ fn a_stop_waits_for_a_tunnel_as_long_as_limits_drain_says() {
     connection.read_to_end();
     let _ = writer.shutdown(Shutdown::Both);
 }
+
+#[test]
+fn a_page_cache_has_nothing_to_do_with_tunnels() {
+    let root = DocumentRoot::wordpress();
+    let origin = FakeOrigin::tunnelling(grants, echo);
+    let server = Nostat::start(&config(&root, &origin).site("page_cache", "memory"));
+    for _ in 0..3 {
+        server.get("/ws").assert(200, b"plain");
+        let mut connection = opened(&server);
+        connection.send(b"hello");
+        assert_eq!(connection.read_bytes(5), b"hello");
+    }
+}
