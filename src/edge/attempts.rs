@@ -12,7 +12,7 @@ use std::time::Duration;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 
 use crate::clock::Tick;
-use crate::edge::failure::cause_of;
+use crate::edge::failure::{blame_the_silent, cause_of};
 use crate::origin::{Fault, Peer, Pool, Settings};
 
 /// Where a request has been.
@@ -93,6 +93,7 @@ impl Attempts {
 
     /// The peer has failed after it was connected to; decides whether the request is sent once more.
     pub fn failed(&mut self, pool: &Pool, of: Circumstances, error: &mut Error) {
+        blame_the_silent(error);
         error.retry.decide_reuse(of.reused);
         let fault = match error.etype() {
             _ if error.esource() != &ErrorSource::Upstream => None,

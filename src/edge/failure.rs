@@ -4,7 +4,7 @@ use std::io;
 
 use pingora_core::{Error, ErrorSource, ErrorType};
 
-use crate::edge::tunnel::Unanswered;
+use crate::edge::tunnel::Silent;
 
 /// An error that is answered with `status`.
 pub fn status_error(status: u16, why: &str) -> Box<Error> {
@@ -27,8 +27,6 @@ pub fn status_of(error: &Error) -> u16 {
             ErrorSource::Downstream => match io_kind(error) {
                 Some(io::ErrorKind::InvalidData) => 400,
                 Some(io::ErrorKind::FileTooLarge) => 413,
-                // Told by the client's stream, as Pingora has one time limit for the answer and for the tunnel.
-                Some(io::ErrorKind::TimedOut) if is_unanswered(error) => 504,
                 _ => CLIENT_GONE,
             },
             ErrorSource::Internal | ErrorSource::Unset => 500,
@@ -42,11 +40,17 @@ fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     Some(cause.kind())
 }
 
-fn is_unanswered(error: &Error) -> bool {
+/// Puts right whose fault it is when the client's stream tells that an origin is silent, which it does for a request for a
+/// tunnel.
+pub fn blame_the_silent(error: &mut Error) {
     let cause = error.root_cause().downcast_ref::<io::Error>();
-    cause
+    let is_silent = cause
         .and_then(io::Error::get_ref)
-        .is_some_and(|inner| inner.is::<Unanswered>())
+        .is_some_and(|inner| inner.is::<Silent>());
+    if is_silent {
+        error.etype = ErrorType::ReadTimedout;
+        error.as_up();
+    }
 }
 
 /// The failure in a line for the log.

@@ -3,13 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use bytes::Bytes;
 use pingora_core::{Error, ErrorType, Result};
 
 use crate::edge::log_entry::LogEntry;
-use crate::edge::tunnel::Grant;
+use crate::edge::tunnel::{Grant, Tunnel, Waits};
 use crate::origin::{self, Pool};
 use crate::page_cache::Bypass;
 use crate::page_cache::storage::Fill;
@@ -74,12 +73,14 @@ impl Handed {
         pool.ok_or_else(|| Error::explain(ErrorType::InternalError, "not for an origin"))
     }
 
-    /// How long an origin may take for its first byte; none: PHP answers.
-    pub fn patience(&self) -> Option<Duration> {
-        match &self.site.settings().backend {
-            Backend::Origin(origin) => Some(origin.first_byte),
-            _ => None,
-        }
+    /// The tunnel that it asks for.
+    pub fn tunnel(&self) -> Option<Tunnel> {
+        let (origin, _) = self.origin().ok()?;
+        let waits = Waits {
+            first_byte: origin.first_byte,
+            between_bytes: origin.between_bytes,
+        };
+        Some(Tunnel::asked_for(self.tunnel.clone()?, waits))
     }
 
     /// Bytes that the request's body may have.

@@ -27,7 +27,7 @@ use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
 use crate::edge::socket;
-use crate::edge::tunnel::{Tunnel, Unanswered};
+use crate::edge::tunnel::{Silent, Tunnel};
 use crate::request::chunked::{ChunkError, ChunkedFraming};
 use crate::request::head::Framing;
 
@@ -327,7 +327,7 @@ impl AsyncRead for HandedStream {
         if let Some(tunnel) = &mut this.tunnel
             && tunnel.poll_over(cx).is_ready()
         {
-            let error = io::Error::new(io::ErrorKind::TimedOut, Unanswered);
+            let error = io::Error::new(io::ErrorKind::TimedOut, Silent);
             return Poll::Ready(Err(error));
         }
         match this.body {

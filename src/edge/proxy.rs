@@ -13,7 +13,7 @@ use pingora_core::modules::http::HttpModules;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
-use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, RangeType, Session};
+use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 
 use crate::edge::attempts::{Attempts, Circumstances};
 use crate::edge::caching;
@@ -207,9 +207,7 @@ impl ProxyHttp for Proxy {
         if matches!(handed.inward, Inward::Origin) {
             upstream_response::of_origin(response);
         }
-        if response.status == http::StatusCode::SWITCHING_PROTOCOLS {
-            upstream_response::switching(handed, response)?;
-        }
+        upstream_response::judge_switch(handed, response)?;
         if handed.fill.is_some() && response.status == http::StatusCode::NOT_MODIFIED {
             // A page keeps the tag of its content.
             response.remove_header(&http::header::ETAG);
@@ -419,6 +417,17 @@ impl ProxyHttp for Proxy {
             error_code: status,
             can_reuse_downstream: false,
         }
+    }
+
+    fn suppress_proxy_warn_log(
+        &self,
+        _: &Session,
+        _: &Passage,
+        _: &Error,
+        context: ProxyWarnLogContext,
+    ) -> bool {
+        // A peer that goes out is said once; one request each few seconds then meets it.
+        context == ProxyWarnLogContext::UpstreamRetry
     }
 
     fn suppress_error_log(&self, _: &Session, _: &Passage, _: &Error) -> bool {

@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,47 +17,73 @@ use crate::request::head::{Framing, Method, RequestHead, Version};
 
 /// The origin's word on a tunnel, which the proxy passes to the stream; cloning shares it.
 #[derive(Clone, Debug, Default)]
-pub struct Grant(Arc<AtomicBool>);
+pub struct Grant(Arc<AtomicU8>);
 
 impl Grant {
     /// It has answered 101.
     pub fn give(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.store(GIVEN, Ordering::Release);
     }
 
-    /// Whether it has.
+    /// It answers as any request is answered.
+    pub fn refuse(&self) {
+        self.0.store(REFUSED, Ordering::Release);
+    }
+
+    /// Whether it has answered 101.
     pub fn is_given(&self) -> bool {
+        self.word() == GIVEN
+    }
+
+    fn word(&self) -> u8 {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// The two waits of a tunnel: for the origin's answer, then for any byte.
+const ASKED: u8 = 0;
+const GIVEN: u8 = 1;
+const REFUSED: u8 = 2;
+
+/// The waits of a tunnel: for the origin's answer, then for any byte. Pingora has one limit for both, so that it has none.
 pub struct Tunnel {
     grant: Grant,
-    is_open: bool,
+    /// What the origin's word was when it was asked for last.
+    word: u8,
+    waits: Waits,
     last_byte: Instant,
     timer: Pin<Box<Sleep>>,
 }
 
+/// How long an origin may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    /// For the first byte of an answer.
+    pub first_byte: Duration,
+    /// For each further one, when it is no 101.
+    pub between_bytes: Duration,
+}
+
 impl Tunnel {
-    /// A tunnel that is asked for; the answer may take `patience`.
-    pub fn asked_for(grant: Grant, patience: Duration) -> Tunnel {
+    /// A tunnel that is asked for.
+    pub fn asked_for(grant: Grant, waits: Waits) -> Tunnel {
         Tunnel {
             grant,
-            is_open: false,
+            word: ASKED,
+            waits,
             last_byte: Instant::now(),
-            timer: Box::pin(tokio::time::sleep(patience)),
+            timer: Box::pin(tokio::time::sleep(waits.first_byte)),
         }
     }
 
     /// Whether bytes pass.
     pub fn is_open(&mut self) -> bool {
-        if !self.is_open && self.grant.is_given() {
-            self.is_open = true;
-            self.last_byte = Instant::now();
-            self.timer.as_mut().reset(self.last_byte + SILENCE);
+        if self.word == ASKED && self.grant.word() != ASKED {
+            self.word = self.grant.word();
+            self.moved();
+            let end = self.end();
+            self.timer.as_mut().reset(end);
         }
-        self.is_open
+        self.word == GIVEN
     }
 
     /// A byte has passed.
@@ -65,22 +91,26 @@ impl Tunnel {
         self.last_byte = Instant::now();
     }
 
+    fn end(&self) -> Instant {
+        self.last_byte
+            + match self.word {
+                ASKED => self.waits.first_byte,
+                GIVEN => SILENCE,
+                _ => self.waits.between_bytes,
+            }
+    }
+
     /// Whether the wait is over.
     pub fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            match self.timer.as_mut().poll(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(()) if !self.is_open => return Poll::Ready(()),
-                Poll::Ready(()) => {
-                    let end = self.last_byte + SILENCE;
-                    if end <= Instant::now() {
-                        return Poll::Ready(());
-                    }
-                    // Moved on here only: a byte costs no timer.
-                    self.timer.as_mut().reset(end);
-                }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let end = self.end();
+            if end <= Instant::now() {
+                return Poll::Ready(());
             }
+            // Moved on here only: a byte costs no timer.
+            self.timer.as_mut().reset(end);
         }
+        Poll::Pending
     }
 }
 
@@ -96,10 +126,10 @@ pub fn is_asked(head: &RequestHead<'_, '_>) -> bool {
             .is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-/// Why a request for a tunnel ends when the origin does not answer.
+/// Why a request for a tunnel ends when the origin is silent.
 #[derive(Debug, thiserror::Error)]
-#[error("the origin has not answered a request for a tunnel")]
-pub struct Unanswered;
+#[error("the origin is silent")]
+pub struct Silent;
 
 /// How long a tunnel may be without a byte in either direction.
 pub const SILENCE: Duration = Duration::from_secs(3_600);

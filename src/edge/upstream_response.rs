@@ -28,11 +28,19 @@ pub fn of_origin(response: &mut ResponseHeader) {
     }
 }
 
-/// Takes 101 for the beginning of a tunnel.
+/// Takes an answer for the origin's word on a tunnel, where one was asked for.
 ///
 /// # Errors
-/// No tunnel was asked for, or the answer names another protocol.
-pub fn switching(handed: &Handed, response: &ResponseHeader) -> Result<()> {
+/// It is 101, and no tunnel was asked for or the answer names another protocol.
+pub fn judge_switch(handed: &Handed, response: &ResponseHeader) -> Result<()> {
+    if response.status != http::StatusCode::SWITCHING_PROTOCOLS {
+        if let Some(grant) = &handed.tunnel
+            && !response.status.is_informational()
+        {
+            grant.refuse();
+        }
+        return Ok(());
+    }
     let to = response.headers.get(UPGRADE);
     match &handed.tunnel {
         Some(grant) if to.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket")) => {

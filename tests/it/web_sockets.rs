@@ -291,8 +291,10 @@ fn an_origin_that_does_not_answer_is_504() {
     let server = Nostat::start(&Config::preset("wordpress", root.path()).site("origin", &value));
     let mut connection = server.connect();
     connection.send(ASK.as_bytes());
-    assert_eq!(connection.read("GET").status, 504);
-    connection.expect_end();
+    let answer = connection.read("GET");
+    assert_eq!(answer.status, 504);
+    connection.expect_in_step_after(&answer, STYLE_PATH, STYLE_BYTES);
+    server.wait_for_log(0, "the origin is silent");
 }
 
 #[test]
@@ -322,4 +324,30 @@ fn a_page_cache_has_nothing_to_do_with_tunnels() {
         connection.send(b"hello");
         assert_eq!(connection.read_bytes(5), b"hello");
     }
+}
+
+#[test]
+fn an_answer_that_is_no_101_may_take_longer_than_its_first_byte() {
+    let root = DocumentRoot::wordpress();
+    let pieces = 6;
+    let slow = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = slow.local_addr().unwrap();
+    let answering = thread::spawn(move || {
+        let (mut stream, _) = slow.accept().unwrap();
+        let mut head = [0; 1024];
+        let _ = stream.read(&mut head).unwrap();
+        let length = pieces * 5;
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        for _ in 0..pieces {
+            thread::sleep(Duration::from_millis(400));
+            stream.write_all(b"piece").unwrap();
+        }
+    });
+    let value = format!("{{peers: [\"{address}\"], first_byte: 1s, between_bytes: 10s}}");
+    let server = Nostat::start(&Config::preset("wordpress", root.path()).site("origin", &value));
+    let mut connection = server.connect();
+    connection.send(ASK.as_bytes());
+    connection.read("GET").assert(200, &b"piece".repeat(pieces));
+    answering.join().unwrap();
 }

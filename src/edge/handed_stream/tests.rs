@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
-use crate::edge::tunnel::{Grant, SILENCE};
+use crate::edge::tunnel::{Grant, SILENCE, Waits};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const HEAD: &[u8] = b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -209,7 +209,11 @@ proptest! {
 fn asking(incoming: &[u8]) -> (DuplexStream, HandedStream, Home, Grant) {
     let (client, mut stream, home) = lent(incoming, Framing::None);
     let grant = Grant::default();
-    stream.may_become(Tunnel::asked_for(grant.clone(), PATIENCE));
+    let waits = Waits {
+        first_byte: PATIENCE,
+        between_bytes: PATIENCE / 2,
+    };
+    stream.may_become(Tunnel::asked_for(grant.clone(), waits));
     (client, stream, home, grant)
 }
 
@@ -254,5 +258,22 @@ async fn a_tunnel_that_is_not_granted_in_time_is_an_error() {
     assert!(poll_read_once(&mut stream).await.is_none());
     tokio::time::advance(PATIENCE + Duration::from_secs(1)).await;
     let error = poll_read_once(&mut stream).await.unwrap().unwrap_err();
-    assert!(error.get_ref().unwrap().is::<Unanswered>());
+    assert!(error.get_ref().unwrap().is::<Silent>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_no_101_may_take_as_long_as_any() {
+    let (_client, mut stream, home, grant) = asking(b"");
+    read_exactly(&mut stream, HEAD.len()).await;
+    grant.refuse();
+    for _ in 0..9 {
+        assert!(poll_read_once(&mut stream).await.is_none());
+        tokio::time::advance(PATIENCE / 3).await;
+        stream.write_all(b"a piece").await.unwrap();
+    }
+    tokio::time::advance(PATIENCE).await;
+    let error = poll_read_once(&mut stream).await.unwrap().unwrap_err();
+    assert!(error.get_ref().unwrap().is::<Silent>());
+    drop(stream);
+    assert!(home.take().unwrap().at_request_boundary);
 }
