@@ -13,7 +13,8 @@ pub enum Format {
     Json,
 }
 
-/// Starts the log. `RUST_LOG` overrides what is written; Pingora's own remarks on every connection are left out by default.
+/// Starts the log. `RUST_LOG` overrides what is written; Pingora's own remarks on every connection, and on peers that are
+/// told of by ourselves, are left out by default.
 pub fn start(format: Format) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let log = fmt()
@@ -28,4 +29,4 @@ pub fn start(format: Format) {
     };
 }
 
-const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn";
+const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn,pingora_load_balancing=error";

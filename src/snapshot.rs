@@ -2,7 +2,6 @@
 //! reload swaps as one.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +16,7 @@ use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::{BySite, Durations, Reloads, Requests};
-use crate::origin;
+use crate::origin::{self, Origins, Pool, Pools};
 use crate::page_cache::counters::PageCounters;
 use crate::page_cache::site_pages::PagesError;
 use crate::page_cache::{PageStore, SitePages, StoreKind};
@@ -39,6 +38,8 @@ pub struct State {
     pub cache: Arc<DescriptorCache>,
     /// Slots of responders, by address.
     pub limiters: Limiters,
+    /// Peers of origins.
+    pub origins: Origins,
     /// The budget for request bodies.
     pub spools: Arc<Spools>,
     /// Requests counted, by site.
@@ -68,6 +69,7 @@ impl State {
     ) -> Result<Arc<State>, LoadError> {
         let cache = DescriptorCache::new(settings.cache.clone(), clock.clone());
         let limiters = Limiters::new();
+        let origins = Origins::new(clock.clone());
         let spools = Spools::new(settings.spool.clone());
         let requests = BySite::default();
         let pages: &PageStore = Box::leak(Box::new(PageStore::new(&settings.page_store)));
@@ -75,6 +77,7 @@ impl State {
         let lasting = Lasting {
             cache: &cache,
             limiters: &limiters,
+            origins: &origins,
             requests: &requests,
             pages,
             page_counters: &page_counters,
@@ -88,6 +91,7 @@ impl State {
             lifecycle: Lifecycle::default(),
             cache,
             limiters,
+            origins,
             spools,
             requests,
             pages,
@@ -108,6 +112,7 @@ impl State {
         let lasting = Lasting {
             cache: &self.cache,
             limiters: &self.limiters,
+            origins: &self.origins,
             requests: &self.requests,
             pages: self.pages,
             page_counters: &self.page_counters,
@@ -163,13 +168,14 @@ pub struct Snapshot {
     /// The page cache.
     pub pages: &'static PageStore,
     responders: HashMap<Address, Upstream>,
-    origins: HashMap<String, SocketAddr>,
+    origins: Pools,
 }
 
 /// What outlives a reload and the settings are put upon.
 struct Lasting<'a> {
     cache: &'a Arc<DescriptorCache>,
     limiters: &'a Limiters,
+    origins: &'a Origins,
     requests: &'a BySite<Requests>,
     pages: &'static PageStore,
     page_counters: &'a BySite<PageCounters>,
@@ -190,8 +196,8 @@ pub enum LoadError {
     #[error("site {0}: {1}")]
     Site(String, String),
     /// An origin's name.
-    #[error("origin {0}: {1}")]
-    Origin(String, #[source] std::io::Error),
+    #[error("origin: {0}")]
+    Origin(#[source] std::io::Error),
     /// The access log.
     #[error("access_log: {0}")]
     AccessLog(#[source] std::io::Error),
@@ -205,7 +211,7 @@ impl Snapshot {
     ) -> Result<Snapshot, LoadError> {
         let mut sites = Vec::new();
         let mut responders = HashMap::new();
-        let mut origins = HashMap::new();
+        let mut origins = Pools::new();
         for site in &settings.sites {
             let named = |error: &dyn std::fmt::Display| {
                 LoadError::Site(site.root.display().to_string(), error.to_string())
@@ -222,10 +228,16 @@ impl Snapshot {
                     responders.insert(php.address.clone(), Upstream::new(php, lasting.limiters));
                 }
                 Backend::Origin(origin) => {
-                    let address = origin
-                        .resolve()
-                        .map_err(|error| LoadError::Origin(origin.peer.clone(), error))?;
-                    origins.insert(origin.peer.clone(), address);
+                    let wanted = &origin.pool;
+                    // Two sites with the same peers share them.
+                    if !origins.contains_key(wanted) {
+                        let before = before.map(|before| &before.origins);
+                        let pool = lasting
+                            .origins
+                            .pool(wanted, before)
+                            .map_err(LoadError::Origin)?;
+                        origins.insert(wanted.clone(), pool);
+                    }
                 }
             }
         }
@@ -259,9 +271,9 @@ impl Snapshot {
         self.responders.get(address)
     }
 
-    /// Where an origin was found when the settings were loaded.
-    pub fn origin_address(&self, origin: &origin::Settings) -> Option<SocketAddr> {
-        self.origins.get(&origin.peer).copied()
+    /// The peers of an origin.
+    pub fn origin(&self, origin: &origin::Settings) -> Option<&Arc<Pool>> {
+        self.origins.get(&origin.pool)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Everything that is counted, as Prometheus reads it.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::fastcgi::limiter::Limiter;
 use crate::metrics::BUCKETS;
+use crate::origin::Peer;
 use crate::page_cache::counters::PageCounters;
 use crate::snapshot::State;
 
@@ -22,6 +24,7 @@ pub fn render(state: &State) -> String {
     cache(&mut text, state);
     pages(&mut text, state);
     responders(&mut text, state);
+    peers(&mut text, state);
     text.family(
         "nostat_reloads_total",
         "counter",
@@ -305,6 +308,51 @@ fn responders(text: &mut Text, state: &State) {
         "Slots of a responder; absent: no limit is known.",
         Limiter::limit,
     );
+}
+
+fn peers(text: &mut Text, state: &State) {
+    let all: Vec<(String, Arc<Peer>)> = state
+        .origins
+        .peers
+        .all()
+        .into_iter()
+        .map(|peer| (peer.address().to_string(), peer))
+        .collect();
+    let mut family = |name, kind, help, of: fn(&Peer) -> u64| {
+        text.family(name, kind, help);
+        for (address, peer) in &all {
+            text.sample(name, &[("address", address)], of(peer));
+        }
+    };
+    family(
+        "nostat_upstream_healthy",
+        "gauge",
+        "Whether a peer of an origin answers, as far as is known.",
+        |peer| u64::from(peer.is_healthy()),
+    );
+    family(
+        "nostat_upstream_requests_total",
+        "counter",
+        "Requests sent to a peer of an origin.",
+        Peer::requests,
+    );
+    family(
+        "nostat_upstream_retries_total",
+        "counter",
+        "Requests sent to another peer after this one had failed.",
+        Peer::retries,
+    );
+    text.family(
+        "nostat_upstream_errors_total",
+        "counter",
+        "Requests that failed at a peer of an origin, by kind.",
+    );
+    for (address, peer) in &all {
+        for (kind, count) in peer.errors() {
+            let labels = [("address", address.as_str()), ("kind", kind)];
+            text.sample("nostat_upstream_errors_total", &labels, count);
+        }
+    }
 }
 
 #[derive(Debug, Default)]

@@ -4,6 +4,8 @@ use std::io;
 
 use pingora_core::{Error, ErrorSource, ErrorType};
 
+use crate::edge::tunnel::Silent;
+
 /// An error that is answered with `status`.
 pub fn status_error(status: u16, why: &str) -> Box<Error> {
     Error::explain(ErrorType::HTTPStatus(status), why.to_owned())
@@ -36,6 +38,19 @@ pub fn status_of(error: &Error) -> u16 {
 fn io_kind(error: &Error) -> Option<io::ErrorKind> {
     let cause = error.root_cause().downcast_ref::<io::Error>()?;
     Some(cause.kind())
+}
+
+/// Puts right whose fault it is when the client's stream tells that an origin is silent, which it does for a request for a
+/// tunnel.
+pub fn blame_the_silent(error: &mut Error) {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    let is_silent = cause
+        .and_then(io::Error::get_ref)
+        .is_some_and(|inner| inner.is::<Silent>());
+    if is_silent {
+        error.etype = ErrorType::ReadTimedout;
+        error.as_up();
+    }
 }
 
 /// The failure in a line for the log.

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
+use pingora_core::{Error, ErrorType, Result};
 
 use crate::edge::log_entry::LogEntry;
+use crate::edge::tunnel::{Grant, Tunnel, Waits};
+use crate::origin::{self, Pool};
 use crate::page_cache::Bypass;
 use crate::page_cache::storage::Fill;
 use crate::request::client::Client;
 use crate::request::head::RequestHead;
 use crate::request::target::Target;
-use crate::site::{Script, StaticSite};
+use crate::site::{Backend, Script, StaticSite};
 use crate::snapshot::Snapshot;
 
 /// A lent request. It reaches the proxy as the connection's user context.
@@ -41,6 +44,8 @@ pub struct Handed {
     pub expect_continue: bool,
     /// The connection ends with this answer.
     pub close: bool,
+    /// It asks an origin for a WebSocket.
+    pub tunnel: Option<Grant>,
     /// The page that its answer may become.
     pub fill: Option<Box<Fill>>,
     /// Why it passes by the page cache, where the site has one.
@@ -54,6 +59,30 @@ pub struct Handed {
 }
 
 impl Handed {
+    /// The origin that it is for, and the peers that it may be sent to.
+    ///
+    /// # Errors
+    /// It is not for an origin.
+    pub fn origin(&self) -> Result<(&origin::Settings, &Arc<Pool>)> {
+        let pool = match (&self.inward, &self.site.settings().backend) {
+            (Inward::Origin, Backend::Origin(origin)) => {
+                self.snapshot.origin(origin).map(|pool| (origin, pool))
+            }
+            _ => None,
+        };
+        pool.ok_or_else(|| Error::explain(ErrorType::InternalError, "not for an origin"))
+    }
+
+    /// The tunnel that it asks for.
+    pub fn tunnel(&self) -> Option<Tunnel> {
+        let (origin, _) = self.origin().ok()?;
+        let waits = Waits {
+            first_byte: origin.first_byte,
+            between_bytes: origin.between_bytes,
+        };
+        Some(Tunnel::asked_for(self.tunnel.clone()?, waits))
+    }
+
     /// Bytes that the request's body may have.
     pub fn most_body(&self) -> u64 {
         let of_site = self.site.settings().max_body;

@@ -3,7 +3,8 @@
 //! Pingora reads ahead and probes an idle connection with one-byte reads; both would eat the start of the client's next
 //! request. So Pingora never gets the socket itself but a [`HandedStream`], which gives out the head, then the body by
 //! its framing and not one byte more. What the client sends early is kept here, at most [`EARLY_LIMIT`] bytes. When
-//! Pingora lets go of the stream, in whatever way, socket and kept bytes come home to the lane through [`Home`].
+//! Pingora lets go of the stream, in whatever way, socket and kept bytes come home to the lane through [`Home`]. A stream
+//! that has become a [tunnel](crate::edge::tunnel) gives out all that comes, and is no request boundary any more.
 
 use std::future::Future;
 use std::io;
@@ -26,6 +27,7 @@ use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
 use crate::edge::socket;
+use crate::edge::tunnel::{Silent, Tunnel};
 use crate::request::chunked::{ChunkError, ChunkedFraming};
 use crate::request::head::Framing;
 
@@ -164,7 +166,7 @@ impl Carried {
 pub struct Home(Arc<Mutex<Option<Carried>>>);
 
 impl Home {
-    /// What came back; `None` while Pingora still holds the stream, or when it has become a tunnel.
+    /// What came back; `None` while Pingora still holds the stream.
     pub fn take(&self) -> Option<Carried> {
         self.0.lock().take()
     }
@@ -176,6 +178,7 @@ pub struct HandedStream {
     head: Bytes,
     body: Remaining,
     on_end: OnEnd,
+    tunnel: Option<Tunnel>,
     home: Home,
 }
 
@@ -215,9 +218,19 @@ impl HandedStream {
             head,
             body,
             on_end,
+            tunnel: None,
             home: home.clone(),
         };
         (stream, home)
+    }
+
+    /// Lets the stream become a tunnel when that is granted.
+    pub fn may_become(&mut self, tunnel: Tunnel) {
+        self.tunnel = Some(tunnel);
+    }
+
+    fn is_tunnel(&mut self) -> bool {
+        self.tunnel.as_mut().is_some_and(Tunnel::is_open)
     }
 
     fn carried(&self) -> &Carried {
@@ -267,6 +280,36 @@ impl HandedStream {
         Poll::Ready(Ok(()))
     }
 
+    /// All that comes is given out, what came early first. Silence for too long is an end.
+    fn poll_tunnel(&mut self, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let carried = self.carried_mut();
+        // There is no request on this connection any more.
+        carried.at_request_boundary = false;
+        if !carried.incoming.is_empty() {
+            let early = carried.incoming.len().min(out.remaining());
+            out.put_slice(&carried.incoming.split_to(early));
+            return Poll::Ready(Ok(()));
+        }
+        if carried.ended {
+            return Poll::Ready(Ok(()));
+        }
+        let before = out.filled().len();
+        let read = Pin::new(&mut carried.stream).poll_read(cx, out);
+        if read.is_ready() {
+            carried.ended = out.filled().len() == before;
+        }
+        let Some(tunnel) = &mut self.tunnel else {
+            return read;
+        };
+        match read {
+            Poll::Ready(result) => {
+                tunnel.moved();
+                Poll::Ready(result)
+            }
+            Poll::Pending => tunnel.poll_over(cx).map(Ok),
+        }
+    }
+
     /// Nothing more is given out: keeps what comes early, and sees an end or a reset.
     fn poll_watch(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let on_end = self.on_end;
@@ -307,6 +350,15 @@ impl AsyncRead for HandedStream {
             out.put_slice(&this.head.split_to(taken));
             return Poll::Ready(Ok(()));
         }
+        if this.is_tunnel() {
+            return this.poll_tunnel(cx, out);
+        }
+        if let Some(tunnel) = &mut this.tunnel
+            && tunnel.poll_over(cx).is_ready()
+        {
+            let error = io::Error::new(io::ErrorKind::TimedOut, Silent);
+            return Poll::Ready(Err(error));
+        }
         match this.body {
             Remaining::Nothing => this.poll_watch(cx),
             _ => this.poll_body(cx, out),
@@ -323,15 +375,20 @@ impl AsyncWrite for HandedStream {
         self.poll_write_vectored(cx, &[io::IoSlice::new(data)])
     }
 
-    /// Small writes are gathered, as Pingora writes head and body apart; a large one goes out with what was gathered.
+    /// Small writes are gathered, as Pingora writes head and body apart; a large one goes out with what was gathered. In a
+    /// tunnel nothing waits.
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let is_tunnel = self.is_tunnel();
+        if let Some(tunnel) = &mut self.tunnel {
+            tunnel.moved();
+        }
         let carried = self.carried_mut();
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
-        if carried.outgoing.len() + total <= WRITE_BUFFER {
+        if !is_tunnel && carried.outgoing.len() + total <= WRITE_BUFFER {
             for slice in slices {
                 carried.outgoing.extend_from_slice(slice);
             }

@@ -297,16 +297,23 @@ impl Lane {
         let answered = lent.handed.answered_here.clone();
         let cut = lent.handed.cut.clone();
         let most_body = lent.handed.most_body();
-        let (stream, home) = HandedStream::lend(
+        let grant = lent.handed.tunnel.clone();
+        let (mut stream, home) = HandedStream::lend(
             carried,
             lent.lent_head,
             lent.framing,
             most_body,
             lent.on_end,
         );
+        if grant.is_some()
+            && let Some(tunnel) = lent.handed.tunnel()
+        {
+            stream.may_become(tunnel);
+        }
         let mut session = ServerSession::new_http1(Box::new(stream));
         session.set_abort_on_close(lent.on_end == OnEnd::Abort);
-        session.set_read_timeout(Some(limits.body));
+        // A tunnel's silence is measured where its bytes pass.
+        session.set_read_timeout(grant.is_none().then_some(limits.body));
         session.set_connection_user_context(Some(Box::new(lent.handed)));
         let reused = self.door.process_new_http(session, &self.stop).await;
         // Pingora closes after every failure behind us; an answer of ours that is whole is no reason to.
@@ -315,7 +322,7 @@ impl Lane {
         drop(reused);
         let mut carried = home.take()?;
         let flushed = carried.flush().await.is_ok();
-        let whole = carried.at_request_boundary;
+        let whole = carried.at_request_boundary && !grant.is_some_and(|grant| grant.is_given());
         let still_sending = !carried.ended && (!whole || !carried.incoming.is_empty());
         let connection = Connection::from_parts(carried.stream, carried.incoming, waiting);
         if cut.load(Ordering::Relaxed) {

@@ -17,12 +17,16 @@
 //! - [`failure`] says whose fault a failure is, and the status for it.
 //! - [`upstream_request`] is what PHP-FPM or the origin is asked.
 //! - [`upstream_response`] is what of an origin's answer stays behind.
+//! - [`intake`] takes a request's body in whole.
+//! - [`attempts`] are the peers of an origin that a request was sent to.
+//! - [`tunnel`] is a WebSocket to an origin.
 //! - [`accel`] answers X-Accel-Redirect and X-Sendfile.
 //! - [`rendered`] turns an answer made here into Pingora's types.
 //! - [`limits`] are the settings of all of these.
 
 pub mod accel;
 pub mod answer_writer;
+pub mod attempts;
 pub mod caching;
 pub mod close_delimited;
 pub mod connection;
@@ -31,6 +35,7 @@ pub mod deadline;
 pub mod failure;
 pub mod handed;
 pub mod handed_stream;
+pub mod intake;
 pub mod lane;
 pub mod limits;
 pub mod log_entry;
@@ -39,6 +44,7 @@ pub mod proxy;
 pub mod rendered;
 pub mod sending;
 pub mod socket;
+pub mod tunnel;
 pub mod turn;
 pub mod upstream_request;
 pub mod upstream_response;

@@ -10,26 +10,27 @@ use http::HeaderMap;
 use pingora_cache::key::CacheKey;
 use pingora_cache::{CacheMeta, ForcedFreshness, HitHandler, NoCacheReason, RespCacheable};
 use pingora_core::modules::http::HttpModules;
-use pingora_core::protocols::http::HttpTask;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
-use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, RangeType, Session};
+use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 
+use crate::edge::attempts::{Attempts, Circumstances};
 use crate::edge::caching;
 use crate::edge::close_delimited::CloseDelimited;
 use crate::edge::failure::{CLIENT_GONE, cause_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::log_entry::Outcome;
-use crate::edge::rendered::response_header;
-use crate::edge::{upstream_request, upstream_response};
+use crate::edge::rendered::answer_locally;
+use crate::edge::tunnel::Grant;
+use crate::edge::{intake, upstream_request, upstream_response};
 use crate::fastcgi::session::{Responder, ResponderRequest};
-use crate::fastcgi::spool::{self, SpoolError};
+use crate::fastcgi::spool;
 use crate::fastcgi::trace::Trace;
 use crate::metrics::Kind;
 use crate::page_cache::PageOutcome;
 use crate::page_cache::storable::Refusal;
-use crate::site::{Backend, Body, local_answer};
+use crate::site::Backend;
 use crate::snapshot::State;
 
 /// Pingora's proxy with PHP-FPM as one of its upstream protocols.
@@ -48,6 +49,8 @@ pub struct Passage {
     body: Option<spool::Body>,
     /// Bytes of the body passed on to an origin so far.
     body_bytes: u64,
+    /// Where it has been at an origin.
+    attempts: Attempts,
     /// What FastCGI did.
     trace: Option<Arc<Trace>>,
     started: Option<tokio::time::Instant>,
@@ -67,9 +70,7 @@ impl Proxy {
 
 impl Passage {
     fn handed(&self) -> Result<&Handed> {
-        self.handed
-            .as_deref()
-            .ok_or_else(|| Error::explain(ErrorType::InternalError, "a request not from the lane"))
+        self.handed.as_deref().ok_or_else(not_from_the_lane)
     }
 }
 
@@ -126,21 +127,24 @@ impl ProxyHttp for Proxy {
         }
         if matches!(handed.inward, Inward::Php(_)) {
             let most = handed.most_body();
-            let body = take_body(session, &self.state, most, handed.snapshot.limits.body).await?;
+            let body =
+                intake::take_body(session, &self.state, most, handed.snapshot.limits.body).await?;
             passage.body = Some(body);
         }
         Ok(true)
     }
 
     async fn upstream_peer(&self, _: &mut Session, passage: &mut Passage) -> Result<Box<HttpPeer>> {
-        let handed = passage.handed()?;
+        let handed = passage.handed.as_deref().ok_or_else(not_from_the_lane)?;
         match (&handed.inward, &handed.site.settings().backend) {
             (Inward::Php(_), Backend::Php(php)) => Responder::peer(&php.address),
-            (Inward::Origin, Backend::Origin(origin)) => {
-                let address = handed.snapshot.origin_address(origin).ok_or_else(|| {
-                    Error::explain(ErrorType::ConnectNoRoute, "the origin has no address")
-                })?;
-                Ok(Box::new(origin.http_peer(address)))
+            (Inward::Origin, _) => {
+                let (origin, pool) = handed.origin()?;
+                let now = self.state.clock.now();
+                let address = passage.attempts.next(pool, handed.client.address, now)?;
+                // The body may be sent once more.
+                passage.body_bytes = 0;
+                Ok(Box::new(origin.http_peer(address, handed.tunnel.is_some())))
             }
             _ => Err(Error::explain(ErrorType::InternalError, "no such upstream")),
         }
@@ -178,8 +182,13 @@ impl ProxyHttp for Proxy {
         _: bool,
         passage: &mut Passage,
     ) -> Result<()> {
+        let handed = passage.handed()?;
+        if handed.tunnel.as_ref().is_some_and(Grant::is_given) {
+            return Ok(());
+        }
+        let most = handed.most_body();
         passage.body_bytes += body.as_ref().map_or(0, |piece| piece.len() as u64);
-        if passage.body_bytes > passage.handed()?.most_body() {
+        if passage.body_bytes > most {
             return Err(status_error(413, "the request body is too large"));
         }
         Ok(())
@@ -193,10 +202,12 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
     ) -> Result<()> {
         self.state.cache.take_in_events().await;
+        passage.attempts.answered();
         let handed = passage.handed()?;
         if matches!(handed.inward, Inward::Origin) {
             upstream_response::of_origin(response);
         }
+        upstream_response::judge_switch(handed, response)?;
         if handed.fill.is_some() && response.status == http::StatusCode::NOT_MODIFIED {
             // A page keeps the tag of its content.
             response.remove_header(&http::header::ETAG);
@@ -326,7 +337,23 @@ impl ProxyHttp for Proxy {
         Ok(None)
     }
 
-    /// Whether the origin may be asked once more is Pingora's rule; FastCGI has done its own retries.
+    fn fail_to_connect(
+        &self,
+        _: &mut Session,
+        _: &HttpPeer,
+        passage: &mut Passage,
+        mut error: Box<Error>,
+    ) -> Box<Error> {
+        if let Some((origin, pool)) = passage.handed.as_deref().and_then(|it| it.origin().ok()) {
+            let now = self.state.clock.now();
+            passage
+                .attempts
+                .not_connected(pool, origin, now, &mut error);
+        }
+        error
+    }
+
+    /// FastCGI has done its own retries.
     fn error_while_proxy(
         &self,
         _: &HttpPeer,
@@ -335,17 +362,18 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
         reused: bool,
     ) -> Box<Error> {
-        let php = passage
-            .handed()
-            .is_ok_and(|handed| matches!(handed.inward, Inward::Php(_)));
-        if php
-            || !session.req_header().method.is_idempotent()
-            || session.as_ref().retry_buffer_truncated()
-        {
+        let Some((_, pool)) = passage.handed.as_deref().and_then(|it| it.origin().ok()) else {
             error.set_retry(false);
-        } else {
-            error.retry.decide_reuse(reused);
-        }
+            return error;
+        };
+        let of = Circumstances {
+            now: self.state.clock.now(),
+            reused,
+            may_repeat: session.req_header().method.is_idempotent()
+                && session.response_written().is_none()
+                && !session.as_ref().retry_buffer_truncated(),
+        };
+        passage.attempts.failed(pool, of, &mut error);
         error
     }
 
@@ -389,6 +417,17 @@ impl ProxyHttp for Proxy {
             error_code: status,
             can_reuse_downstream: false,
         }
+    }
+
+    fn suppress_proxy_warn_log(
+        &self,
+        _: &Session,
+        _: &Passage,
+        _: &Error,
+        context: ProxyWarnLogContext,
+    ) -> bool {
+        // A peer that goes out is said once; one request each few seconds then meets it.
+        context == ProxyWarnLogContext::UpstreamRetry
     }
 
     fn suppress_error_log(&self, _: &Session, _: &Passage, _: &Error) -> bool {
@@ -453,50 +492,11 @@ impl ProxyHttp for Proxy {
     }
 }
 
-async fn take_body(
-    session: &mut Session,
-    state: &State,
-    most: u64,
-    patience: Duration,
-) -> Result<spool::Body> {
-    session.set_read_timeout(Some(patience));
-    if session.is_body_empty() {
-        return Ok(spool::Body::empty());
-    }
-    let mut spool = state.spools.spool(most);
-    loop {
-        let read = session.downstream_session.read_request_body().await;
-        let Some(piece) = read.map_err(|error| error.into_down())? else {
-            break;
-        };
-        spool.push(piece).await.map_err(spool_error)?;
-    }
-    spool.finish().await.map_err(spool_error)
+fn not_from_the_lane() -> Box<Error> {
+    Error::explain(ErrorType::InternalError, "a request not from the lane")
 }
 
-fn spool_error(error: SpoolError) -> Box<Error> {
-    status_error(error.status(), &error.to_string())
-}
-
+/// Nothing of ours can follow such a head: 101 begins a tunnel.
 fn is_final(header: &ResponseHeader) -> bool {
-    !header.status.is_informational()
-}
-
-async fn answer_locally(session: &mut Session, status: u16) -> Result<()> {
-    let answer = local_answer(status);
-    let header = response_header(&answer)
-        .ok_or_else(|| Error::explain(ErrorType::InternalError, "a local answer has no head"))?;
-    let body = match answer.body {
-        Body::Memory(bytes) if session.req_header().method != http::Method::HEAD => Some(bytes),
-        _ => None,
-    };
-    let tasks = vec![
-        HttpTask::Header(Box::new(header), body.is_none()),
-        HttpTask::Body(body, true),
-    ];
-    session
-        .downstream_session
-        .response_duplex_vec(tasks)
-        .await
-        .map(|_| ())
+    !header.status.is_informational() || header.status == http::StatusCode::SWITCHING_PROTOCOLS
 }

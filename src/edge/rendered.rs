@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::io;
 
 use bytes::Bytes;
+use pingora_core::protocols::http::HttpTask;
+use pingora_core::{Error, ErrorType, Result};
 use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
 
-use crate::site::{Answer, Body, FileSpan, Part};
+use crate::site::{Answer, Body, FileSpan, Part, local_answer};
 
 /// The head of `answer`. `None` only if a configured field is no field, which the settings refuse.
 pub fn response_header(answer: &Answer) -> Option<ResponseHeader> {
@@ -24,6 +27,29 @@ pub fn response_header(answer: &Answer) -> Option<ResponseHeader> {
             .ok()?;
     }
     Some(header)
+}
+
+/// Answers with a status of ours.
+///
+/// # Errors
+/// Those of the client's connection.
+pub async fn answer_locally(session: &mut Session, status: u16) -> Result<()> {
+    let answer = local_answer(status);
+    let header = response_header(&answer)
+        .ok_or_else(|| Error::explain(ErrorType::InternalError, "a local answer has no head"))?;
+    let body = match answer.body {
+        Body::Memory(bytes) if session.req_header().method != http::Method::HEAD => Some(bytes),
+        _ => None,
+    };
+    let tasks = vec![
+        HttpTask::Header(Box::new(header), body.is_none()),
+        HttpTask::Body(body, true),
+    ];
+    session
+        .downstream_session
+        .response_duplex_vec(tasks)
+        .await
+        .map(|_| ())
 }
 
 /// The body of an answer, to be taken piece by piece.

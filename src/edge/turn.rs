@@ -16,6 +16,7 @@ use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
 use crate::edge::handed_stream::OnEnd;
 use crate::edge::log_entry::LogEntry;
 use crate::edge::pages::{self, PurgeAsked, Way};
+use crate::edge::tunnel::{self, Grant};
 use crate::fastcgi::ClientAbort;
 use crate::metrics::Kind;
 use crate::page_cache::storage::Fill;
@@ -193,7 +194,12 @@ impl Asked<'_> {
             site,
             host,
         };
-        let (fill, bypass) = match asked.ask(snapshot.pages, site, &inward) {
+        let tunnel = matches!(inward, Inward::Origin) && tunnel::is_asked(&head);
+        let way = match tunnel {
+            true => Way::Pass(None),
+            false => asked.ask(snapshot.pages, site, &inward),
+        };
+        let (fill, bypass) = match way {
             Way::Page(answer, refresh) => {
                 let refresh = refresh.and_then(|fill| lending.lent(inward, Some(fill), None));
                 return match (seen.answered(Kind::Page, answer), refresh) {
@@ -274,6 +280,8 @@ impl Lending<'_> {
                 self.host,
             ),
         };
+        let tunnel = matches!(inward, Inward::Origin) && tunnel::is_asked(head);
+        let tunnel = tunnel.then(Grant::default);
         let log = match is_refresh {
             true => None,
             false => seen.log(self.asked.client.address),
@@ -299,6 +307,7 @@ impl Lending<'_> {
                 host: Bytes::copy_from_slice(host),
                 http10: head.version == Version::Http10 && !is_refresh,
                 expect_continue: head.expect_continue && head.version == Version::Http11,
+                tunnel,
                 close: seen.persistence() == Persistence::Close || is_refresh,
                 fill,
                 bypass,

@@ -108,8 +108,8 @@ pub fn for_origin(handed: &Handed, request: &mut RequestHeader) -> Result<()> {
     for name in dropped_fields(handed, request) {
         request.remove_header(name);
     }
-    // `100 Continue` has been answered here, a connection is no tunnel so that no upgrade is asked for, and `Proxy` would
-    // become HTTP_PROXY in a CGI program behind the origin.
+    // `100 Continue` has been answered here, no other upgrade than to a WebSocket is asked for, and `Proxy` would become
+    // HTTP_PROXY in a CGI program behind the origin.
     for name in ["expect", "upgrade", "connection", "proxy"] {
         request.remove_header(name);
     }
@@ -122,6 +122,10 @@ pub fn for_origin(handed: &Handed, request: &mut RequestHeader) -> Result<()> {
         .collect();
     for name in &ambiguous {
         request.remove_header(name);
+    }
+    if handed.tunnel.is_some() {
+        request.insert_header("Connection", "Upgrade")?;
+        request.insert_header("Upgrade", "websocket")?;
     }
     request.insert_header("Host", &handed.host[..])?;
     let mut forwarded = Vec::new();

@@ -1,8 +1,10 @@
 //! What of an origin's answer is for the connection it came on, and stays there.
 
 use http::header::{CONNECTION, HeaderName, TRANSFER_ENCODING, UPGRADE};
+use pingora_core::{Error, ErrorType, Result};
 use pingora_http::ResponseHeader;
 
+use crate::edge::handed::Handed;
 use crate::request::fields::members;
 
 /// Takes out the fields of the connection (RFC 9110 §7.6.1): those that Connection names, and those that always are. What
@@ -23,6 +25,32 @@ pub fn of_origin(response: &mut ResponseHeader) {
     }
     if !switches {
         response.remove_header(&UPGRADE);
+    }
+}
+
+/// Takes an answer for the origin's word on a tunnel, where one was asked for.
+///
+/// # Errors
+/// It is 101, and no tunnel was asked for or the answer names another protocol.
+pub fn judge_switch(handed: &Handed, response: &ResponseHeader) -> Result<()> {
+    if response.status != http::StatusCode::SWITCHING_PROTOCOLS {
+        if let Some(grant) = &handed.tunnel
+            && !response.status.is_informational()
+        {
+            grant.refuse();
+        }
+        return Ok(());
+    }
+    let to = response.headers.get(UPGRADE);
+    match &handed.tunnel {
+        Some(grant) if to.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket")) => {
+            grant.give();
+            Ok(())
+        }
+        _ => {
+            let why = "101 that was not asked for";
+            Err(Error::explain(ErrorType::InvalidHTTPHeader, why).into_up())
+        }
     }
 }
 

@@ -12,14 +12,15 @@ use crate::support::document_root::{DocumentRoot, STYLE_PATH};
 use crate::support::fake_responder::{FakeResponder, Script};
 use crate::support::nostat::{BINARY, Config, Nostat};
 
-fn with_socket(root: &DocumentRoot, config: Config) -> (Config, PathBuf) {
+/// The configuration with an admin socket, and the socket.
+pub fn with_socket(root: &DocumentRoot, config: Config) -> (Config, PathBuf) {
     let socket = root.outside().join("admin.sock");
     let keys = format!("{{socket: \"{}\"}}", socket.display());
     (config.top("admin", &keys), socket)
 }
 
 /// Status and body of an answer.
-fn ask(socket: &Path, method: &str, path: &str) -> (u16, String) {
+pub fn ask(socket: &Path, method: &str, path: &str) -> (u16, String) {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -38,7 +39,7 @@ fn command(words: &[&str], socket: &Path) -> Output {
 }
 
 /// The value of a sample, by its name with its labels.
-fn sample(metrics: &str, name: &str) -> Option<u64> {
+pub fn sample(metrics: &str, name: &str) -> Option<u64> {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name));
     line.map(|value| value.trim().parse().expect("a number"))
 }

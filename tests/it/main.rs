@@ -59,6 +59,8 @@ mod methods;
 mod multisite;
 /// An HTTP origin in the place of PHP.
 mod origin;
+/// Several peers of an origin: the choice among them, their health, requests that are sent again.
+mod origin_peers;
 /// The page cache: who gets a kept page, how long, and what is forgotten.
 mod page_cache;
 /// Pages that cache plugins have written.
@@ -91,3 +93,5 @@ mod targets;
 mod transfers;
 /// Another binary takes over; sockets that somebody else has opened; what systemd is told; a settings file that changes.
 mod upgrade;
+/// WebSockets to an origin.
+mod web_sockets;

@@ -23,6 +23,7 @@ struct Shop {
 /// A WordPress with a page cache of these settings.
 fn shop_with(page_cache: &str) -> Shop {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    root.write("wp-comments-post.php", b"<?php");
     let config = Config::wordpress(&root, &responder).site("page_cache", page_cache);
     Shop {
         server: Nostat::start(&config),
@@ -563,7 +564,6 @@ fn a_comment_is_seen_where_its_sender_is_led_to() {
         "/wp-comments-post.php",
         Script::answers("Status: 302\r\nLocation: http://Example.com:8443/post/#comment-7\r\n\r\n"),
     );
-    shop._root.write("wp-comments-post.php", b"<?php");
     let answer = shop
         .server
         .send("POST", "/wp-comments-post.php", &[], b"comment=x");

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
+use crate::edge::tunnel::{Grant, SILENCE, Waits};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const HEAD: &[u8] = b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -203,4 +204,76 @@ proptest! {
             assert!(carried.at_request_boundary);
         });
     }
+}
+
+fn asking(incoming: &[u8]) -> (DuplexStream, HandedStream, Home, Grant) {
+    let (client, mut stream, home) = lent(incoming, Framing::None);
+    let grant = Grant::default();
+    let waits = Waits {
+        first_byte: PATIENCE,
+        between_bytes: PATIENCE / 2,
+    };
+    stream.may_become(Tunnel::asked_for(grant.clone(), waits));
+    (client, stream, home, grant)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_gives_out_nothing_before_it_is_granted_and_then_all() {
+    let (mut client, mut stream, home, grant) = asking(b"early ");
+    read_exactly(&mut stream, HEAD.len()).await;
+    client.write_all(b"and more").await.unwrap();
+    assert!(poll_read_once(&mut stream).await.is_none());
+    grant.give();
+    assert_eq!(read_exactly(&mut stream, 14).await, b"early and more");
+    // Nothing is held back in a tunnel.
+    stream.write_all(b"x").await.unwrap();
+    let mut byte = [0];
+    client.read_exact(&mut byte).await.unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    drop(stream);
+    assert!(!home.take().unwrap().at_request_boundary);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_ends_by_an_hour_of_silence_in_both_directions() {
+    let (mut client, mut stream, _home, grant) = asking(b"");
+    read_exactly(&mut stream, HEAD.len()).await;
+    grant.give();
+    for _ in 0..3 {
+        assert!(poll_read_once(&mut stream).await.is_none());
+        tokio::time::advance(SILENCE - Duration::from_secs(1)).await;
+        client.write_all(b"a").await.unwrap();
+        assert_eq!(read_exactly(&mut stream, 1).await, b"a");
+        tokio::time::advance(SILENCE - Duration::from_secs(1)).await;
+        stream.write_all(b"b").await.unwrap();
+    }
+    tokio::time::advance(SILENCE + Duration::from_secs(1)).await;
+    assert_eq!(poll_read_once(&mut stream).await.unwrap().unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_that_is_not_granted_in_time_is_an_error() {
+    let (_client, mut stream, _home, _grant) = asking(b"");
+    read_exactly(&mut stream, HEAD.len()).await;
+    assert!(poll_read_once(&mut stream).await.is_none());
+    tokio::time::advance(PATIENCE + Duration::from_secs(1)).await;
+    let error = poll_read_once(&mut stream).await.unwrap().unwrap_err();
+    assert!(error.get_ref().unwrap().is::<Silent>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_no_101_may_take_as_long_as_any() {
+    let (_client, mut stream, home, grant) = asking(b"");
+    read_exactly(&mut stream, HEAD.len()).await;
+    grant.refuse();
+    for _ in 0..9 {
+        assert!(poll_read_once(&mut stream).await.is_none());
+        tokio::time::advance(PATIENCE / 3).await;
+        stream.write_all(b"a piece").await.unwrap();
+    }
+    tokio::time::advance(PATIENCE).await;
+    let error = poll_read_once(&mut stream).await.unwrap().unwrap_err();
+    assert!(error.get_ref().unwrap().is::<Silent>());
+    drop(stream);
+    assert!(home.take().unwrap().at_request_boundary);
 }

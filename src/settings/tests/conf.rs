@@ -57,6 +57,7 @@ fn every_known_key_is_in_the_file_with_every_key() {
         open_file_cache::KEYS.known,
         php::KEYS.known,
         origin::KEYS.known,
+        origin::HEALTH_KEYS.known,
         access_log::KEYS.known,
         spool::KEYS.known,
         listen::KEYS.known,

@@ -232,8 +232,28 @@ const SITE_LINES: &[(&str, &str)] = &[
     ),
     ("origin: []", "3:13: sites[0].origin: the list is empty"),
     (
-        "origin: [\"a:1\", \"b:1\"]",
-        "3:21: sites[0].origin[1]: a second peer is not supported by this version",
+        "origin: [\"a:1\", \"b:1\", \"a:1\"]",
+        "3:28: sites[0].origin[2]: the peer \"a:1\" stands here twice",
+    ),
+    (
+        "origin: {peers: [\"a:1\"], balance: least}",
+        "3:39: sites[0].origin.balance: \"least\" is not known here",
+    ),
+    (
+        "origin: {peers: [\"a:1\"], health: {path: up}}",
+        "3:45: sites[0].origin.health.path: \"up\" is not a path",
+    ),
+    (
+        "origin: {peers: [\"a:1\"], health: {evry: 5s}}",
+        "3:39: sites[0].origin.health.evry: the key \"evry\" is not known here",
+    ),
+    (
+        "origin: {peers: [\"a:1\"], health: {unhealthy: 0}}",
+        "3:50: sites[0].origin.health.unhealthy: 0 is out of range",
+    ),
+    (
+        "origin: {peers: [\"a:1\"], health: /up}",
+        "3:38: sites[0].origin.health: \"/up\" is no health check",
     ),
     (
         "max_body: 4GiB",

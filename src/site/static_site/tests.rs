@@ -373,12 +373,8 @@ fn an_origin_gets_all_that_is_no_file() {
     run(async {
         let fixture = Fixture::wordpress();
         let mut settings = fixture.settings(Preset::Wordpress);
-        settings.backend = Backend::Origin(crate::origin::Settings {
-            peer: "127.0.0.1:1".to_owned(),
-            connect: std::time::Duration::from_secs(1),
-            first_byte: std::time::Duration::from_secs(1),
-            between_bytes: std::time::Duration::from_secs(1),
-        });
+        settings.backend =
+            Backend::Origin(crate::origin::Settings::new(vec!["127.0.0.1:1".to_owned()]));
         let site = fixture.site(&settings);
         for target in [
             "/",

@@ -23,19 +23,42 @@ pub struct OriginRequest {
 
 struct Shared {
     answer: Answer,
+    tunnel: Option<Tunnel>,
     seen: Mutex<Vec<OriginRequest>>,
     stopped: AtomicBool,
 }
 
+type Tunnel = Box<dyn Fn(TcpStream, Vec<u8>) + Send + Sync>;
 type Answer = Box<dyn Fn(&OriginRequest) -> Vec<u8> + Send + Sync>;
 
 impl FakeOrigin {
     /// Answers with these raw bytes; an empty answer closes the connection.
     pub fn start(answer: impl Fn(&OriginRequest) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self::listen(any_port(), Box::new(answer), None)
+    }
+
+    /// The same where nobody was before.
+    pub fn start_at(
+        nobody: Nobody,
+        answer: impl Fn(&OriginRequest) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        nobody.0.listen(64).unwrap();
+        Self::listen(nobody.0.into(), Box::new(answer), None)
+    }
+
+    /// Answers the same; when an answer is 101, the connection is given to `tunnel` with what came behind the request.
+    pub fn tunnelling(
+        answer: impl Fn(&OriginRequest) -> Vec<u8> + Send + Sync + 'static,
+        tunnel: impl Fn(TcpStream, Vec<u8>) + Send + Sync + 'static,
+    ) -> Self {
+        Self::listen(any_port(), Box::new(answer), Some(Box::new(tunnel)))
+    }
+
+    fn listen(listener: TcpListener, answer: Answer, tunnel: Option<Tunnel>) -> Self {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            answer: Box::new(answer),
+            answer,
+            tunnel,
             seen: Mutex::default(),
             stopped: AtomicBool::new(false),
         });
@@ -59,6 +82,27 @@ impl FakeOrigin {
     pub fn requests(&self) -> Vec<OriginRequest> {
         self.shared.seen.lock().unwrap().clone()
     }
+}
+
+/// An address that is taken and where nobody listens.
+pub struct Nobody(socket2::Socket);
+
+impl Nobody {
+    pub fn new() -> Self {
+        let socket =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        socket.bind(&address.into()).unwrap();
+        Self(socket)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap().as_socket().unwrap()
+    }
+}
+
+fn any_port() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
 }
 
 impl Drop for FakeOrigin {
@@ -103,6 +147,11 @@ fn serve(shared: &Shared, mut stream: TcpStream) {
         shared.seen.lock().unwrap().push(request);
         if answer.is_empty() || stream.write_all(&answer).is_err() {
             return;
+        }
+        if let Some(tunnel) = &shared.tunnel
+            && answer.starts_with(b"HTTP/1.1 101")
+        {
+            return tunnel(stream, buffer);
         }
     }
 }
