@@ -308,6 +308,15 @@ fn responders(text: &mut Text, state: &State) {
         "Slots of a responder; absent: no limit is known.",
         Limiter::limit,
     );
+    text.family(
+        "nostat_upstream_waits_total",
+        "counter",
+        "Requests that have waited for a slot of a responder or for room in its backlog.",
+    );
+    for (address, limiter) in &all {
+        let labels = [("address", address.as_str())];
+        text.sample("nostat_upstream_waits_total", &labels, limiter.waits());
+    }
 }
 
 fn peers(text: &mut Text, state: &State) {
@@ -345,8 +354,14 @@ fn peers(text: &mut Text, state: &State) {
     text.family(
         "nostat_upstream_errors_total",
         "counter",
-        "Requests that failed at a peer of an origin, by kind.",
+        "Requests that failed at a responder or at a peer of an origin, by kind.",
     );
+    for (address, limiter) in state.limiters.all() {
+        for (kind, count) in limiter.errors() {
+            let labels = [("address", address.as_str()), ("kind", kind)];
+            text.sample("nostat_upstream_errors_total", &labels, count);
+        }
+    }
     for (address, peer) in &all {
         for (kind, count) in peer.errors() {
             let labels = [("address", address.as_str()), ("kind", kind)];

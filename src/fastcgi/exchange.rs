@@ -113,6 +113,7 @@ impl Run {
     async fn run(self) {
         if let Err(error) = self.carry_out().await {
             tracing::debug!("{}: {error}", self.request.settings.address);
+            self.request.limiter.count_error(&error);
             self.buffer.finish(None, Err(error));
         }
     }

@@ -71,6 +71,28 @@ pub enum ExchangeError {
 }
 
 impl ExchangeError {
+    /// The words for [`ExchangeError::kind`], all of them.
+    pub const KINDS: [&str; 5] = ["busy", "connect", "timeout", "closed", "answer"];
+
+    /// The place of the kind's word in [`KINDS`](Self::KINDS); `None` where the responder has no part in it.
+    pub fn kind(&self) -> Option<usize> {
+        Some(match self {
+            ExchangeError::Busy(_) | ExchangeError::BacklogFull | ExchangeError::Overloaded => 0,
+            ExchangeError::Connect(_) | ExchangeError::ConnectTimeout => 1,
+            ExchangeError::FirstByteTimeout | ExchangeError::BetweenBytesTimeout => 2,
+            ExchangeError::Closed | ExchangeError::Connection(_) => 3,
+            ExchangeError::Record(_)
+            | ExchangeError::Head(_)
+            | ExchangeError::NoHead
+            | ExchangeError::Short { .. }
+            | ExchangeError::Refused => 4,
+            ExchangeError::OutOfResources(_)
+            | ExchangeError::Content(_)
+            | ExchangeError::Buffer(_)
+            | ExchangeError::CutOff => return None,
+        })
+    }
+
     /// The status to answer with, when no head has been passed on yet.
     pub fn status(&self) -> u16 {
         match self {

@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::failure::ExchangeError;
 use super::idle::IdleConnections;
 use super::settings::Address;
 
@@ -77,6 +78,8 @@ pub struct Limiter {
     limit: Mutex<Limit>,
     in_flight: AtomicUsize,
     waiting: AtomicUsize,
+    waits: AtomicU64,
+    errors: [AtomicU64; ExchangeError::KINDS.len()],
     idle: Arc<IdleConnections>,
 }
 
@@ -95,6 +98,8 @@ impl Limiter {
             limit: Mutex::new(Limit { limit, surplus: 0 }),
             in_flight: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            waits: AtomicU64::new(0),
+            errors: [const { AtomicU64::new(0) }; ExchangeError::KINDS.len()],
             idle: Arc::new(IdleConnections::default()),
         })
     }
@@ -128,7 +133,10 @@ impl Limiter {
                 (waiting < queue).then_some(waiting + 1)
             });
         match joined {
-            Ok(_) => Ok(Place(Arc::clone(self))),
+            Ok(_) => {
+                self.waits.fetch_add(1, Ordering::Relaxed);
+                Ok(Place(Arc::clone(self)))
+            }
             Err(_) => Err(Busy::QueueFull),
         }
     }
@@ -166,6 +174,27 @@ impl Limiter {
     /// Requests that wait for a slot or for room in the backlog.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Requests that have waited so far.
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request that failed.
+    pub fn count_error(&self, error: &ExchangeError) {
+        if let Some(counter) = error.kind().and_then(|kind| self.errors.get(kind)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests that failed so far, by kind.
+    pub fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let counts = self
+            .errors
+            .iter()
+            .map(|counter| counter.load(Ordering::Relaxed));
+        ExchangeError::KINDS.into_iter().zip(counts)
     }
 
     /// The kept connections of this address.

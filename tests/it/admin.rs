@@ -388,3 +388,28 @@ fn over_tcp_health_is_free_metrics_are_for_this_machine_and_all_else_needs_the_t
     assert_eq!(status("POST", "/reload", &token), 200);
     assert_eq!(server.get(STYLE_PATH).status, 200);
 }
+
+#[test]
+fn failures_of_php_are_counted_by_kind() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    responder.on("/crash/", Script::closes_after(""));
+    responder.on("/garbage/", Script::answers("no head at all"));
+    let (config, socket) = with_socket(&root, Config::wordpress(&root, &responder));
+    let server = Nostat::start(&config);
+    assert_eq!(server.get("/crash/").status, 502);
+    assert_eq!(server.get("/garbage/").status, 502);
+    fs::remove_file(responder.socket()).unwrap();
+    assert_eq!(server.get("/gone/").status, 502);
+    let metrics = ask(&socket, "GET", "/metrics").1;
+    for (kind, count) in [
+        ("closed", 1),
+        ("answer", 1),
+        ("connect", 1),
+        ("timeout", 0),
+        ("busy", 0),
+    ] {
+        let address = responder.address();
+        let name = format!("nostat_upstream_errors_total{{address=\"{address}\",kind=\"{kind}\"}}");
+        assert_eq!(sample(&metrics, &name), Some(count), "{name}\n{metrics}");
+    }
+}
