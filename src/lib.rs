@@ -19,7 +19,7 @@
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
 //! - [`settings`] YAML to each room's own settings;
-//! - [`binding`], [`inherited`], [`server`], [`signals`], [`config_watch`], [`lifecycle`], [`upgrade`] and
+//! - [`binding`], [`inherited`], [`server`], [`signals`], [`orders`], [`timer`], [`config_watch`], [`lifecycle`], [`upgrade`] and
 //!   [`service_manager`] start, reload, drain, another binary in this one's place;
 //! - [`admin`] what an administrator asks a running server; [`token`] a word that lets him;
 //! - [`import`] settings from an nginx configuration;
@@ -47,6 +47,7 @@ pub mod inherited;
 pub mod lifecycle;
 pub mod logging;
 pub mod metrics;
+pub mod orders;
 pub mod origin;
 pub mod page_cache;
 pub mod per_thread;
@@ -58,5 +59,6 @@ pub mod settings;
 pub mod signals;
 pub mod site;
 pub mod snapshot;
+pub mod timer;
 pub mod token;
 pub mod upgrade;

@@ -1,0 +1,98 @@
+//! What is done once a second, off the workers, as it may touch slow disks: inactive entries go, roots are looked at again, a
+//! changed settings file is seen. A call that hangs on its disk is waited for by nobody, the process' end included.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::config_watch::ConfigWatch;
+use crate::site::StaticSite;
+use crate::site::warm::warm;
+use crate::snapshot::{Snapshot, State};
+
+/// Runs until the process ends. `changed` is told when the settings file has changed and `watch_config` is on.
+pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: Arc<Notify>) {
+    let mut every = tokio::time::interval(TICK);
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut warming = Warming::default();
+    let mut looking = Looking {
+        watch: config,
+        under_way: None,
+    };
+    let mut opening: Option<JoinHandle<()>> = None;
+    loop {
+        every.tick().await;
+        let snapshot = state.snapshot.load_full();
+        warming.begin(&snapshot);
+        if opening.as_ref().is_none_or(JoinHandle::is_finished) {
+            let pages = state.pages;
+            opening = Some(tokio::task::spawn_blocking(|| pages.tick()));
+        }
+        if snapshot.settings.watch_config && looking.sees_a_change().await {
+            changed.notify_one();
+        }
+        let cache = state.cache.clone();
+        let ticked = std::thread::Builder::new()
+            .name("cache timer".into())
+            .spawn(move || cache.tick());
+        if let Err(error) = ticked {
+            tracing::warn!(%error, "the cache's timer could not run");
+        }
+    }
+}
+
+/// The looks at the settings file, one after the other.
+struct Looking {
+    watch: Option<ConfigWatch>,
+    under_way: Option<JoinHandle<(bool, ConfigWatch)>>,
+}
+
+impl Looking {
+    /// What the look before has seen, if it has come back; another one is begun then.
+    async fn sees_a_change(&mut self) -> bool {
+        let mut changed = false;
+        if let Some(looked) = self.under_way.take_if(|looked| looked.is_finished())
+            && let Ok((is_changed, watch)) = looked.await
+        {
+            changed = is_changed;
+            self.watch = Some(watch);
+        }
+        if let Some(mut watch) = self.watch.take() {
+            self.under_way = Some(tokio::task::spawn_blocking(move || (watch.look(), watch)));
+        }
+        changed
+    }
+}
+
+/// Takes in what the sites' `warm:` patterns mean, where that was not done yet for the site's present generation.
+#[derive(Default)]
+struct Warming {
+    done: Vec<(Weak<StaticSite>, u64)>,
+}
+
+impl Warming {
+    fn begin(&mut self, snapshot: &Snapshot) {
+        self.done.retain(|(site, _)| site.strong_count() > 0);
+        for site in snapshot.sites.all() {
+            let generation = site.root().current().id();
+            let is_done = self
+                .done
+                .iter()
+                .any(|(known, of)| known.as_ptr() == Arc::as_ptr(site) && *of == generation);
+            if is_done || site.warm_patterns().is_empty() {
+                continue;
+            }
+            self.done.push((Arc::downgrade(site), generation));
+            let site = site.clone();
+            tokio::spawn(async move {
+                let warmed = warm(&site).await;
+                let root = site.settings().root.display();
+                tracing::info!(files = warmed.files, cut = warmed.is_cut, "{root}: warmed");
+            });
+        }
+    }
+}
+
+const TICK: Duration = Duration::from_secs(1);
