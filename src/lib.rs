@@ -13,7 +13,7 @@
 //! - [`descriptor_cache`] the only room that opens or looks at files of the tree;
 //! - [`fastcgi`] and [`origin`] who answers behind us;
 //! - [`site`] what a path means, and the answers made here;
-//! - [`metrics`] what is counted of requests;
+//! - [`metrics`] what is counted of requests; [`hot_paths`] which paths are asked for most, and which are slow;
 //! - [`access_log`] a line for each request;
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
@@ -39,6 +39,7 @@ pub mod config_watch;
 pub mod descriptor_cache;
 pub mod edge;
 pub mod fastcgi;
+pub mod hot_paths;
 pub mod inherited;
 pub mod lifecycle;
 pub mod logging;
