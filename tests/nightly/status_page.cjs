@@ -28,7 +28,7 @@ function check(name, faults) {
 const agent = new http.Agent({ keepAlive: true, maxSockets: 24 });
 function get(target, headers = {}) {
   return new Promise((resolve) => {
-    const request = http.get({ host: base.hostname, port: base.port, path: target, agent, headers, timeout: 20_000 }, (response) => {
+    const request = http.get({ host: base.hostname, port: base.port, path: target, agent, headers: { host: 'shop.example', ...headers }, timeout: 20_000 }, (response) => {
       response.resume().on('end', resolve).on('error', resolve);
     });
     request.on('error', resolve).on('timeout', () => request.destroy());
@@ -48,7 +48,7 @@ async function files(perSecond) {
   const sum = FILES.reduce((all, [, weight]) => all + weight, 0);
   for (let beat = 0; !isOver; beat += 1) {
     // It rises and falls.
-    const now = perSecond * (1 + .5 * Math.sin(beat / 45) + .25 * Math.sin(beat / 7) + .2 * (Math.random() - .5)) / 10;
+    const now = perSecond * (1 + .3 * Math.sin(beat / 173) + .2 * Math.sin(beat / 67) + .1 * Math.sin(beat / 13) + .3 * (Math.random() - .5)) / 10;
     for (let number = 0; number < now; number += 1) {
       let dice = Math.random() * sum;
       const [file] = FILES.find(([, weight]) => (dice -= weight) < 0) ?? FILES[0];
