@@ -1,11 +1,11 @@
 //! Which paths are asked for most, which keep PHP busy, and which took long: for the status page.
 //!
 //! The descriptor cache counts uses only until a file is settled, so that a hit writes nothing; who is hottest is told
-//! by a sample instead. Of the answers made here one in [`GAP`] on average is looked at, at random distances, so that no
+//! by a sample instead. Of the answers made here one in `GAP` on average is looked at, at random distances, so that no
 //! rhythm of requests hides from it; the others cost a decrement of a number of the thread's own. What PHP or an origin
 //! has answered took so much longer that all of it is counted, by the time it took.
 //!
-//! Nobody waits: a thread that finds its [`Sketch`] in use, because it is being read, goes on without.
+//! Nobody waits: a thread that finds its sketch in use, because it is being read, goes on without.
 
 mod sighting;
 mod sketch;

@@ -1,10 +1,10 @@
 //! The heaviest of very many paths in little memory: the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005).
 //!
-//! There are [`SLOTS`] places. A path that has none takes that of the lightest one, and its weight with it as a possible
-//! error. So whatever has more than a [`SLOTS`]th of the whole weight is certainly among them, a scan of paths that are
+//! There are `SLOTS` places. A path that has none takes that of the lightest one, and its weight with it as a possible
+//! error. So whatever has more than a `SLOTS`th of the whole weight is certainly among them, a scan of paths that are
 //! asked for once each ranks nowhere, as all its weight is possible error, and memory is bounded whatever is asked for.
 //!
-//! Every [`HALF_LIFE`] all weights are halved: what counts is the last minutes.
+//! Every `HALF_LIFE` all weights are halved: what counts is the last minutes.
 
 use std::time::Duration;
 
