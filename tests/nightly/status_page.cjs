@@ -128,6 +128,9 @@ async function main() {
     await page.waitForFunction(() => document.getElementById('live').dataset.is === 'live', { timeout: 20_000 });
     console.log(`live after ${Date.now() - opened} ms`);
 
+    const line = page.locator('#warnings code', { hasText: 'ignore_cookies: ["currency"]' });
+    await line.waitFor({ timeout: 20_000 }).then(() => check('a warning has its line', []), (error) => check('a warning has its line', [String(error)]));
+    // A new warning does move what is below it; it is there by now.
     const shift = page.evaluate(() => new Promise((resolve) => {
       let all = 0;
       new PerformanceObserver((list) => { for (const one of list.getEntries()) all += one.value; }).observe({ type: 'layout-shift', buffered: false });
@@ -146,8 +149,6 @@ async function main() {
     check('no markup came of it', await page.evaluate(() => [...document.images].map((image) => image.outerHTML)));
     const tiles = await page.evaluate(() => ['rate', 'here', 'avoided', 'php', 'open', 'failed'].map((id) => [id, document.getElementById(id).textContent]));
     check('all tiles have numbers', tiles.filter(([, text]) => !/\d/.test(text)).map(([id, text]) => `${id}: ${text}`));
-    const line = page.locator('#warnings code', { hasText: 'ignore_cookies: ["currency"]' });
-    await line.waitFor({ timeout: 20_000 }).then(() => check('a warning has its line', []), (error) => check('a warning has its line', [String(error)]));
     await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: admin });
     await page.locator('#warnings li', { has: page.locator('code', { hasText: 'ignore_cookies' }) }).locator('button').click();
     const copied = await page.evaluate(() => navigator.clipboard.readText());
