@@ -11,6 +11,7 @@ use pingora_core::server::{Fds, ListenFds};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::admin::AdminDoors;
+use crate::admin::settings::Place;
 use crate::inherited::Inherited;
 use crate::settings::Settings;
 use crate::token::Token;
@@ -130,11 +131,21 @@ pub fn bind_admin(
             path: path.clone(),
             source,
         };
-        match inherited.unix(&path) {
-            Some(listener) => doors.add_socket(listener, &path),
-            None => doors.bind_socket(&path).map_err(failed)?,
+        let bound = match inherited.unix(&path) {
+            Some(listener) => {
+                doors.add_socket(listener, &path);
+                Ok(())
+            }
+            None => doors.bind_socket(&path),
+        };
+        match bound {
+            Ok(()) => tracing::info!("admin socket {}", path.display()),
+            // Nobody has asked for it: another server of this machine may have it.
+            Err(error) if admin.socket == Place::Auto => {
+                tracing::info!("no admin socket at {}: {error}", path.display());
+            }
+            Err(source) => return Err(failed(source)),
         }
-        tracing::info!("admin socket {}", path.display());
     }
     if let Some(address) = admin.listen {
         let failed = |source| BindError::Listen { address, source };

@@ -14,7 +14,7 @@
 //! - [`fastcgi`] and [`origin`] who answers behind us;
 //! - [`page_cache`] pages that are kept, on Pingora's cache;
 //! - [`site`] what a path means, and the answers made here;
-//! - [`metrics`] what is counted of requests;
+//! - [`metrics`] what is counted of requests; [`hot_paths`] which paths are asked for most, and which are slow;
 //! - [`access_log`] a line for each request;
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
@@ -42,6 +42,7 @@ pub mod config_watch;
 pub mod descriptor_cache;
 pub mod edge;
 pub mod fastcgi;
+pub mod hot_paths;
 pub mod import;
 pub mod inherited;
 pub mod lifecycle;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::clock::UnixTime;
 use crate::per_thread::PerThread;
 
 /// Who answered a request.
@@ -185,13 +186,35 @@ impl Durations {
 pub struct Reloads {
     done: AtomicU64,
     refused: AtomicU64,
+    last: Mutex<Option<LastReload>>,
+}
+
+/// What came of the last reload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastReload {
+    /// When it was.
+    pub when: UnixTime,
+    /// Why it was refused, if it was.
+    pub refused: Option<String>,
 }
 
 impl Reloads {
-    /// Counts one.
-    pub fn count(&self, done: bool) {
-        let counter = if done { &self.done } else { &self.refused };
+    /// Counts one, and keeps what came of it.
+    pub fn count(&self, result: &Result<(), String>, when: UnixTime) {
+        let counter = match result {
+            Ok(()) => &self.done,
+            Err(_) => &self.refused,
+        };
         counter.fetch_add(1, Ordering::Relaxed);
+        *self.last.lock() = Some(LastReload {
+            when,
+            refused: result.clone().err(),
+        });
+    }
+
+    /// What came of the last one.
+    pub fn last(&self) -> Option<LastReload> {
+        self.last.lock().clone()
     }
 
     /// Their numbers, by the result's name.

@@ -73,7 +73,8 @@ impl ShutdownSignalWatch for Orderly {
                 Some(Order::Reload(told)) => {
                     service_manager::reloading();
                     let result = self.reload().await;
-                    self.state.reloads.count(result.is_ok());
+                    let now = self.state.clock.unix();
+                    self.state.reloads.count(&result, now);
                     service_manager::ready("serving");
                     if let Some(told) = told {
                         // Who has asked may have gone.

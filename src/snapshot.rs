@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 
 use crate::access_log::{self, AccessLog};
-use crate::clock::Clock;
+use crate::clock::{Clock, Tick};
 use crate::descriptor_cache::DescriptorCache;
 use crate::edge::Limits;
 use crate::fastcgi::limiter::{Limiter, Limiters};
 use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
+use crate::hot_paths::HotPaths;
 use crate::lifecycle::Lifecycle;
 use crate::metrics::{BySite, Durations, Reloads, Requests};
 use crate::origin::{self, Origins, Pool, Pools};
@@ -52,8 +53,12 @@ pub struct State {
     pub page_counters: BySite<PageCounters>,
     /// How long requests took.
     pub durations: Durations,
+    /// Which paths are asked for most, and which are slow.
+    pub hot_paths: HotPaths,
     /// Reloads counted.
     pub reloads: Reloads,
+    /// When the process started.
+    pub started: Tick,
     most_connections: AtomicUsize,
 }
 
@@ -87,6 +92,7 @@ impl State {
         pages.reconfigure(&snapshot.settings.page_store, snapshot.wants_disk());
         Ok(Arc::new(State {
             snapshot: ArcSwap::from_pointee(snapshot),
+            started: clock.now(),
             clock,
             lifecycle: Lifecycle::default(),
             cache,
@@ -98,6 +104,7 @@ impl State {
             refreshes: tokio::sync::Semaphore::new(REFRESHES),
             page_counters,
             durations: Durations::default(),
+            hot_paths: HotPaths::default(),
             reloads: Reloads::default(),
             most_connections: AtomicUsize::new(most),
         }))

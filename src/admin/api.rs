@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::access::{self, Peer};
 use super::cache::{self, Query};
-use super::exposition;
+use super::{exposition, overview, status_page};
 use crate::signals::Order;
 use crate::snapshot::State;
 use crate::token::Token;
@@ -36,12 +39,19 @@ impl Api {
         token: Option<&Token>,
     ) -> Response<Full<Bytes>> {
         let path = request.uri().path();
-        if let Err(status) = access::check(peer, request.method(), path, request.headers(), token) {
-            return refused(status);
-        }
         let get = matches!(*request.method(), Method::GET | Method::HEAD);
+        if let Err(status) = access::check(peer, request.method(), path, request.headers(), token) {
+            let asks_for_token = get && path == "/" && token.is_some();
+            return match status {
+                // A browser cannot say it by itself: the page, which knows nothing yet, asks for it.
+                StatusCode::UNAUTHORIZED if asks_for_token => page(status),
+                _ => refused(status),
+            };
+        }
         let post = *request.method() == Method::POST;
         match request.uri().path() {
+            "/" if get => page(StatusCode::OK),
+            "/overview" if get => self.overview().await,
             "/healthz" if get => text(StatusCode::OK, "ok\n".into()),
             "/readyz" if get => self.ready(),
             "/metrics" if get => self.metrics().await,
@@ -62,7 +72,7 @@ impl Api {
             "/cache/warm" if post => {
                 told(cache::warm(&self.state, &Query::parse(request.uri().query())).await)
             }
-            "/healthz" | "/readyz" | "/metrics" | "/cache" | "/cache/entry" => {
+            "/" | "/overview" | "/healthz" | "/readyz" | "/metrics" | "/cache" | "/cache/entry" => {
                 not_allowed("GET, HEAD")
             }
             "/reload" | "/upgrade" | "/cache/purge" | "/cache/warm" => not_allowed("POST"),
@@ -76,6 +86,15 @@ impl Api {
             return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".into());
         }
         text(StatusCode::OK, "ready\n".into())
+    }
+
+    async fn overview(&self) -> Response<Full<Bytes>> {
+        let state = Arc::clone(&self.state);
+        let made = tokio::task::spawn_blocking(move || overview::overview(&state)).await;
+        let made = made.map(|value| (StatusCode::OK, value));
+        let mut response = told(made.map_err(|error| failed(&error)));
+        set_own(&mut response);
+        response
     }
 
     async fn metrics(&self) -> Response<Full<Bytes>> {
@@ -133,6 +152,33 @@ fn refused(status: StatusCode) -> Response<Full<Bytes>> {
         response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
     }
     response
+}
+
+fn page(status: StatusCode) -> Response<Full<Bytes>> {
+    let (page, policy) = status_page::page();
+    let mut response = text(status, page);
+    set_own(&mut response);
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    headers.insert(CONTENT_TYPE, kind);
+    let none = HeaderValue::from_static("no-referrer");
+    headers.insert(REFERRER_POLICY, none);
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
+        headers.insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+/// No other site's page may use it, nor a browser take it for something else.
+fn set_own(response: &mut Response<Full<Bytes>>) {
+    let headers = response.headers_mut();
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    let own = HeaderName::from_static("cross-origin-resource-policy");
+    headers.insert(own, HeaderValue::from_static("same-origin"));
 }
 
 fn told(told: Result<cache::Told, cache::Told>) -> Response<Full<Bytes>> {

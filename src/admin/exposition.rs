@@ -115,22 +115,13 @@ fn connections(text: &mut Text, state: &State) {
 
 fn cache(text: &mut Text, state: &State) {
     let counted = state.cache.counters().snapshot();
-    let (events, calls) = (counted.events, counted.calls);
+    let events = counted.events;
     text.family(
         "nostat_cache_lookups_total",
         "counter",
         "Lookups in the descriptor cache by outcome.",
     );
-    for (outcome, count) in [
-        ("hit", counted.hits),
-        ("negative", counted.negatives),
-        ("miss", events.misses),
-        ("retested", events.retests),
-        ("replaced", events.replaced),
-        ("waited", events.waited),
-        ("unavailable", events.unavailable),
-        ("error", events.errors),
-    ] {
+    for (outcome, count) in counted.lookups() {
         text.sample("nostat_cache_lookups_total", &[("outcome", outcome)], count);
     }
     text.family(
@@ -138,14 +129,7 @@ fn cache(text: &mut Text, state: &State) {
         "counter",
         "System calls made on files and directories, by kind.",
     );
-    for (call, count) in [
-        ("open", calls.opens),
-        ("fstat", calls.fstats),
-        ("close", calls.closes),
-        ("read", calls.reads),
-        ("readdir", calls.readdirs),
-        ("readlink", calls.readlinks),
-    ] {
+    for (call, count) in counted.calls.by_kind() {
         text.sample("nostat_file_system_calls_total", &[("call", call)], count);
     }
     text.family(
@@ -153,8 +137,11 @@ fn cache(text: &mut Text, state: &State) {
         "counter",
         "Calls that lookups would have made without the cache: open, fstat and close for what is there, open for what is not.",
     );
-    let avoided = counted.hits * 3 + counted.negatives;
-    text.sample("nostat_file_system_calls_avoided_total", &[], avoided);
+    text.sample(
+        "nostat_file_system_calls_avoided_total",
+        &[],
+        counted.avoided(),
+    );
     text.family(
         "nostat_cache_events_total",
         "counter",
@@ -193,6 +180,21 @@ fn usage(text: &mut Text, state: &State) {
         ("watches", usage.watches as u64),
     ] {
         text.sample("nostat_cache_used", &[("budget", budget)], used);
+    }
+    let bounds = state.cache.bounds();
+    text.family(
+        "nostat_cache_limit",
+        "gauge",
+        "What the cache may hold, by budget.",
+    );
+    for (budget, most) in [
+        ("entries", bounds.entries as u64),
+        ("errors", bounds.errors as u64),
+        ("descriptors", bounds.descriptors),
+        ("content_bytes", bounds.content),
+        ("watches", bounds.watches as u64),
+    ] {
+        text.sample("nostat_cache_limit", &[("budget", budget)], most);
     }
     text.family(
         "nostat_cache_looks",

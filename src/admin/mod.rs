@@ -7,8 +7,11 @@ pub mod api;
 pub mod cache;
 pub mod client;
 pub mod exposition;
+pub mod overview;
 pub mod settings;
 pub mod socket;
+pub mod status_page;
 pub mod table;
+pub mod warnings;
 
 pub use socket::AdminDoors;

@@ -42,6 +42,42 @@ impl Counters {
     }
 }
 
+impl CountersSnapshot {
+    /// Lookups by outcome.
+    pub fn lookups(&self) -> [(&'static str, u64); 8] {
+        let events = &self.events;
+        [
+            ("hit", self.hits),
+            ("negative", self.negatives),
+            ("miss", events.misses),
+            ("retested", events.retests),
+            ("replaced", events.replaced),
+            ("waited", events.waited),
+            ("unavailable", events.unavailable),
+            ("error", events.errors),
+        ]
+    }
+
+    /// Calls that lookups would have made without the cache: open, fstat and close for what is there, open for what is not.
+    pub fn avoided(&self) -> u64 {
+        self.hits * 3 + self.negatives
+    }
+}
+
+impl CallsSnapshot {
+    /// Calls by kind.
+    pub fn by_kind(&self) -> [(&'static str, u64); 6] {
+        [
+            ("open", self.opens),
+            ("fstat", self.fstats),
+            ("close", self.closes),
+            ("read", self.reads),
+            ("readdir", self.readdirs),
+            ("readlink", self.readlinks),
+        ]
+    }
+}
+
 macro_rules! counters {
     ($(#[$doc:meta])* $name:ident, $snapshot:ident { $($(#[$field_doc:meta])* $field:ident,)* }) => {
         $(#[$doc])*

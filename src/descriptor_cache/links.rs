@@ -1,6 +1,6 @@
 //! Which symbolic links are followed, and which directories outside the root they may lead into.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -180,7 +180,11 @@ fn anchor(opener: &Opener, path: &Path) -> Option<Anchor> {
 
 /// Says once for each link that it was refused, and how to allow it.
 #[derive(Debug, Default)]
-pub struct RefusalLog(Mutex<HashSet<Vec<u8>>>);
+pub struct RefusalLog {
+    logged: Mutex<HashSet<Vec<u8>>>,
+    /// Folders that would have to be allowed.
+    folders: Mutex<BTreeSet<PathBuf>>,
+}
 
 impl RefusalLog {
     /// Logs the refusal of `link` (below the root), unless it was logged before.
@@ -201,7 +205,8 @@ impl RefusalLog {
                 tracing::warn!(
                     "link {shown} refused: it leads out of the root; to allow it: `link_targets: [\"{}\"]`",
                     folder.display()
-                )
+                );
+                self.folders.lock().insert(folder);
             }
             Some(folder) => tracing::warn!(
                 "link {shown} refused: it leads out of the root into {}",
@@ -213,8 +218,13 @@ impl RefusalLog {
         }
     }
 
+    /// The folders that refused links lead to and that could be allowed.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.folders.lock().iter().cloned().collect()
+    }
+
     fn is_new(&self, link: &[u8]) -> bool {
-        let mut logged = self.0.lock();
+        let mut logged = self.logged.lock();
         logged.len() < MAX_LOGGED && logged.insert(link.to_owned())
     }
 }

@@ -169,6 +169,18 @@ impl DescriptorCache {
         }
     }
 
+    /// What may be in the table and held.
+    pub fn bounds(&self) -> Bounds {
+        let settings = self.settings.load();
+        Bounds {
+            entries: settings.max,
+            errors: settings.errors_max,
+            descriptors: self.descriptors.limit(),
+            content: self.content.limit(),
+            watches: self.watching.budget(),
+        }
+    }
+
     fn with_patience(settings: Settings, clock: Clock, patience: Duration) -> Arc<Self> {
         let counters = Arc::new(Counters::default());
         let cache = Arc::new_cyclic(|me| Self {
@@ -224,6 +236,21 @@ pub struct Usage {
     pub watches: usize,
     /// Looks under way.
     pub looks: usize,
+}
+
+/// What a cache may hold.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Files and directories in the table.
+    pub entries: usize,
+    /// Remembered errors.
+    pub errors: usize,
+    /// Descriptors held for entries.
+    pub descriptors: u64,
+    /// Bytes of small files.
+    pub content: u64,
+    /// Directories watched.
+    pub watches: usize,
 }
 
 fn descriptor_limit(settings: &Settings) -> u64 {

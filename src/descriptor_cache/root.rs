@@ -227,6 +227,11 @@ impl RootGeneration {
         &self.gate
     }
 
+    /// Folders outside that refused links lead to, and that `link_targets` could allow.
+    pub fn refused_targets(&self) -> Vec<PathBuf> {
+        self.refusals.folders()
+    }
+
     pub(super) fn refusals(&self) -> &RefusalLog {
         &self.refusals
     }

@@ -219,6 +219,11 @@ impl Watching {
         self.state.lock().watches.len()
     }
 
+    /// Watches that may be in use.
+    pub fn budget(&self) -> usize {
+        self.state.lock().budget
+    }
+
     /// Believes no event of the device that a voucher's directory is on: something changed that none told.
     pub fn demote(&self, device: u64) {
         let mut state = self.state.lock();

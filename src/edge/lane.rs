@@ -26,6 +26,7 @@ use crate::edge::log_entry::Outcome;
 use crate::edge::pages;
 use crate::edge::proxy::Door;
 use crate::edge::turn::{Answered, Asked, Lent, Rest, Turn};
+use crate::hot_paths::Sighting;
 use crate::lifecycle::{HEAD_GRACE, IDLE_GRACE};
 use crate::request::head::HeadScan;
 use crate::snapshot::{Snapshot, State};
@@ -221,8 +222,13 @@ impl Lane {
         if self.write(connection, answered, limits.send).await.is_err() {
             return Next::Cut;
         }
-        let took = self.state.clock.now().since(began);
+        let now = self.state.clock.now();
+        let took = now.since(began);
         self.state.durations.count(answered.kind, took);
+        self.state.hot_paths.answered_here(took, now, || {
+            let head = connection.incoming.get(..answered.head)?;
+            Sighting::of_head(head, answered.kind, answered.answer.status)
+        });
         connection.incoming.advance(answered.head);
         let body_left = match answered.rest {
             Rest::Nothing => 0,

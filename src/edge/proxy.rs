@@ -27,6 +27,7 @@ use crate::edge::{intake, upstream_request, upstream_response};
 use crate::fastcgi::session::{Responder, ResponderRequest};
 use crate::fastcgi::spool;
 use crate::fastcgi::trace::Trace;
+use crate::hot_paths::Sighting;
 use crate::metrics::Kind;
 use crate::page_cache::PageOutcome;
 use crate::page_cache::storable::Refusal;
@@ -464,18 +465,27 @@ impl ProxyHttp for Proxy {
             (kind, cache) = (answered_by, outcome.logged());
         }
         handed.site.requests().count(kind, status);
-        if let Some(started) = passage.started {
-            self.state.durations.count(kind, started.elapsed());
-        }
-        let Some((log, head)) = &handed.log else {
-            return;
-        };
         let (name, took) = match &handed.inward {
             Inward::Php(_) => (
                 "php",
                 passage.trace.as_ref().and_then(|trace| trace.ended()),
             ),
             Inward::Origin => ("origin", passage.upstream_done),
+        };
+        if let Some(started) = passage.started {
+            let elapsed = started.elapsed();
+            self.state.durations.count(kind, elapsed);
+            if kind != Kind::Page {
+                let (host, target) = (&handed.host, &handed.target);
+                let sighting = Sighting::of_target(host, target, kind, status);
+                // Without the time that a slow client takes.
+                let took = took.unwrap_or(elapsed);
+                let now = self.state.clock.now();
+                self.state.hot_paths.answered_behind(took, now, &sighting);
+            }
+        }
+        let Some((log, head)) = &handed.log else {
+            return;
         };
         let micros = took.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         log.write(

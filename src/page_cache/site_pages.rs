@@ -325,6 +325,14 @@ impl SitePages {
         }
     }
 
+    /// Names of cookies that visitors have brought and that are not known, the first ones.
+    pub fn unknown_cookies(&self) -> Vec<String> {
+        let said = self.said.lock();
+        said.iter()
+            .map(|name| name.escape_ascii().to_string())
+            .collect()
+    }
+
     /// Names an unknown cookie in the log, once, and not more of them than clients should be able to fill it with.
     fn say(&self, name: Vec<u8>) {
         let mut said = self.said.lock();

@@ -7,10 +7,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::DEADLINE;
 use crate::support::document_root::{DocumentRoot, STYLE_PATH};
 use crate::support::fake_responder::{FakeResponder, Script};
 use crate::support::nostat::{BINARY, Config, Nostat};
+use crate::support::{DEADLINE, eventually};
 
 /// The configuration with an admin socket, and the socket.
 pub fn with_socket(root: &DocumentRoot, config: Config) -> (Config, PathBuf) {
@@ -374,6 +374,10 @@ fn over_tcp_health_is_free_metrics_are_for_this_machine_and_all_else_needs_the_t
     assert_eq!(status("GET", "/readyz", &[]), 200);
     assert_eq!(status("GET", "/metrics", &[]), 200);
     assert_eq!(status("GET", "/metrics", &[("Host", "evil.example")]), 421);
+    assert_eq!(status("GET", "/", &[]), 200);
+    assert_eq!(status("GET", "/overview", &[]), 200);
+    assert_eq!(status("GET", "/", &[("Host", "evil.example")]), 421);
+    assert_eq!(status("GET", "/overview", &[("Host", "evil.example")]), 421);
     assert_eq!(status("GET", "/cache", &[]), 401);
     assert_eq!(status("POST", "/reload", &[]), 401);
     assert_eq!(
@@ -412,4 +416,162 @@ fn failures_of_php_are_counted_by_kind() {
         let name = format!("nostat_upstream_errors_total{{address=\"{address}\",kind=\"{kind}\"}}");
         assert_eq!(sample(&metrics, &name), Some(count), "{name}\n{metrics}");
     }
+}
+
+/// Head and body of an answer.
+fn ask_whole(socket: &Path, path: &str) -> (String, String) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[test]
+fn the_overview_tells_what_is_going_on() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    responder.on(
+        "/slow/?key=secret",
+        Script::does(
+            || std::thread::sleep(std::time::Duration::from_millis(150)),
+            "Content-Type: text/html\r\n\r\n<html>at last",
+        ),
+    );
+    responder.on(
+        "/own/",
+        Script::answers("Content-Type: text/html\r\n\r\n<html>"),
+    );
+    let config = Config::wordpress(&root, &responder)
+        .site("hosts", "[example.com]")
+        .site("page_cache", "memory");
+    let (config, socket) = with_socket(&root, config);
+    let server = Nostat::start(&config);
+    server.settled(STYLE_PATH);
+    for _ in 0..400 {
+        server.get(STYLE_PATH);
+    }
+    server.get("/slow/?key=secret");
+    server.get_with("/own/", &[("Cookie", "theme=dark; evil%22=1; a]b=2")]);
+
+    let said = eventually("both answers of PHP are counted", || {
+        let said = json(&socket, "GET", "/overview");
+        let php = said["sites"][0]["requests"]["php"].as_u64();
+        (php == Some(2)).then_some(said)
+    });
+    let requests = said["requests"].as_array().unwrap();
+    let counted = |kind: &str, status: u64| {
+        let found = requests
+            .iter()
+            .find(|line| line["kind"] == kind && line["status"] == status);
+        found.and_then(|line| line["count"].as_u64()).unwrap_or(0)
+    };
+    assert!(counted("static", 200) >= 400, "{said:#}");
+    assert_eq!(counted("php", 200), 2);
+    assert!(said["cache"]["lookups"]["hit"].as_u64() >= Some(400));
+    assert!(said["cache"]["avoided"].as_u64() >= Some(1200));
+    assert_eq!(said["state"], "serving");
+    assert_eq!(said["sites"][0]["name"], "example.com");
+    assert_eq!(said["sites"][0]["page_cache"], "memory");
+    assert_eq!(said["responders"][0]["address"], responder.address());
+    let budgets = said["budgets"].as_array().unwrap();
+    for name in [
+        "entries",
+        "errors",
+        "descriptors",
+        "content_bytes",
+        "watches",
+        "page_bytes",
+        "connections",
+    ] {
+        let budget = budgets.iter().find(|budget| budget["name"] == name);
+        let limit = budget.and_then(|budget| budget["limit"].as_u64());
+        assert!(limit.is_some_and(|limit| limit > 0), "{name}: {said:#}");
+    }
+    let hottest = &said["hottest"]["here"][0];
+    assert_eq!(
+        (&hottest["path"], &hottest["host"]),
+        (&STYLE_PATH.into(), &"example.com".into())
+    );
+    assert!(hottest["share"].as_f64() > Some(0.5), "{hottest}");
+    let slowest = &said["slowest"][0];
+    assert_eq!(
+        (&slowest["path"], &slowest["kind"]),
+        (&"/slow/".into(), &"php".into())
+    );
+    assert!(slowest["milliseconds"].as_u64() >= Some(140), "{slowest}");
+    assert!(
+        !said.to_string().contains("secret"),
+        "queries are nobody's business"
+    );
+    let warnings = said["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    assert_eq!(
+        warnings[0]["add"],
+        "page_cache: {ignore_cookies: [\"theme\"]}"
+    );
+
+    server.rewrite_text("listen: nonsense\n");
+    assert_eq!(ask(&socket, "POST", "/reload").0, 422);
+    let said = json(&socket, "GET", "/overview");
+    assert_eq!(said["reloads"]["refused"], 1);
+    let why = said["reloads"]["last"]["refused"].as_str().unwrap();
+    assert!(why.contains(":1:9: listen:"), "{why}");
+    assert_eq!(said["warnings"][0]["add"], "nostat reload");
+}
+
+#[test]
+fn hostile_paths_are_told_as_text() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let (config, socket) = with_socket(&root, Config::wordpress(&root, &responder));
+    let server = Nostat::start(&config);
+    for _ in 0..500 {
+        server.get("/wp-content/%3Cscript%3E%22%0A%ff.css");
+    }
+    let (head, body) = ask_whole(&socket, "/overview");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert!(head.contains("x-content-type-options: nosniff"), "{head}");
+    assert!(body.contains("<script>\\\"\\n\u{fffd}.css"), "{body}");
+    let said: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    let hottest = &said["hottest"]["here"];
+    assert!(
+        hottest
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|line| line["path"] == "/wp-content/<script>\"\n\u{fffd}.css"),
+        "{hottest:#}"
+    );
+}
+
+#[test]
+fn the_status_page_is_one_file_that_runs_nothing_but_its_own() {
+    let root = DocumentRoot::wordpress();
+    let (config, socket) = with_socket(&root, Config::static_files(&root));
+    let _server = Nostat::start(&config);
+    let (head, body) = ask_whole(&socket, "/");
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert!(
+        head.contains("content-type: text/html; charset=utf-8"),
+        "{head}"
+    );
+    let policy = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-security-policy: "))
+        .expect("a policy");
+    assert!(policy.starts_with("default-src 'none';"), "{policy}");
+    assert!(
+        !policy.contains("unsafe") && policy.contains("connect-src 'self'"),
+        "{policy}"
+    );
+    let number = policy
+        .split("script-src 'nonce-")
+        .nth(1)
+        .and_then(|rest| rest.split('\'').next())
+        .expect("a number");
+    assert!(body.contains(&format!("<script nonce=\"{number}\">")));
+    assert_eq!(ask(&socket, "POST", "/").0, 405);
+    assert_eq!(ask(&socket, "POST", "/overview").0, 405);
 }

@@ -46,7 +46,11 @@ fn a_file_with_mistakes_is_exit_1_with_their_places() {
         free_port(),
     );
     assert_eq!(server.wait().code(), Some(1));
-    assert!(server.log().contains("nostat.yaml:5:1"), "{}", server.log());
+    assert!(
+        server.log().contains("nostat.yaml:6:1: nonsense"),
+        "{}",
+        server.log()
+    );
 }
 
 #[test]

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Sourced, from the project's folder: a real WordPress behind the built nostat, on a free port.
 #
-#   serve_wordpress FOLDER   starts what is down, waits until it answers; sets BASE_URL and NOSTAT_PID.
-#                            FOLDER takes nostat's settings, logs and spool. With BASE_URL set, that server is used as it is.
+#   serve_wordpress FOLDER [SETTINGS]   starts what is down, waits until it answers; sets BASE_URL and NOSTAT_PID.
+#                            FOLDER takes nostat's settings, logs and spool; SETTINGS are further lines of these, SITE_SETTINGS
+#                            one of the site. With BASE_URL set, that server is used as it is.
 #   stop_serving             stops exactly what serve_wordpress started
 
 export WP_STATE=${WP_STATE:-/var/tmp/nostat-wordpress}
@@ -19,7 +20,7 @@ wait_for() { # wait_for SECONDS COMMAND...
 }
 
 serve_wordpress() {
-  local folder=$1 port
+  local folder=$1 settings=${2:-} port
   [ -z "${BASE_URL:-}" ] || return 0
   site_is_up || SITE_IS_OURS=yes
   tests/wordpress/up.sh | sed -n '/^\[/p; /^installing/p' || return
@@ -33,8 +34,10 @@ sites:
     preset: wordpress
     php: "unix:$WP_STATE/php-fpm.sock"
     client_ip_header: X-Real-IP
+${SITE_SETTINGS:+    $SITE_SETTINGS}
 access_log: {path: "$folder/access.log", format: json}
 spool: {dir: "$folder/spool"}
+$settings
 YAML
   "$(target_folder)/debug/nostat" serve --config "$folder/nostat.yaml" >"$folder/nostat.log" 2>&1 &
   NOSTAT_PID=$! BASE_URL=http://127.0.0.1:$port

@@ -50,6 +50,8 @@ impl Config {
             .top("workers", "1")
             .top("open_file_cache", "{valid: 1s, errors_valid: 1s}")
             .top("access_log", "{format: off}")
+            // Where a packaged one has run its folder is there, and one server alone can have the socket.
+            .top("admin", "off")
             .also(preset, root)
     }
 
