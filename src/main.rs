@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use nostat::admin::{client, table};
-use nostat::cli::{Asking, Command, Forget, Question, Source};
+use nostat::cli::{Asking, Command, Examination, Forget, Question, Source};
+use nostat::doctor;
 use nostat::import;
 use nostat::php_socket::{self, Outcome};
 use nostat::settings::{self, Mistake, Settings};
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
             }
             Err(mistakes) => refuse(&mistakes),
         },
+        Command::Doctor(examination) => examine(&examination),
         Command::Ask(asking) => ask(&asking),
         Command::Import { file, site } => match import::import(&file, site.as_deref()) {
             Ok(imported) => {
@@ -54,6 +56,39 @@ fn serve(settings: Settings, file: Option<std::path::PathBuf>) -> ExitCode {
         Err(error) => fail(&format!("nostat: {error}")),
     }
 }
+
+fn examine(examination: &Examination) -> ExitCode {
+    use std::io::IsTerminal;
+    let settings = match settings::load(&examination.config) {
+        Ok(settings) => settings,
+        Err(mistakes) => {
+            refuse(&mistakes);
+            return ExitCode::from(UNUSABLE);
+        }
+    };
+    if let Some(url) = &examination.compare
+        && let Err(why) = doctor::compare::check(url)
+    {
+        complain(&format!("nostat: --compare {url}: {why}"));
+        return ExitCode::from(UNUSABLE);
+    }
+    let progress = doctor::progress::Progress::start(std::io::stderr().is_terminal());
+    let report = doctor::examine(&settings, examination.compare.as_deref(), &|what| {
+        progress.tell(what);
+    });
+    progress.end();
+    match examination.json {
+        true => say(&format!("{:#}", report.json())),
+        false => say(report.text(std::io::stdout().is_terminal()).trim_end()),
+    }
+    match report.has_problem() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+/// The exit status of a doctor who was given nothing to look at.
+const UNUSABLE: u8 = 2;
 
 fn ask(asking: &Asking) -> ExitCode {
     let socket = &asking.socket;
