@@ -176,7 +176,7 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// Say what will limit a settings file on this machine, and what to do; exit status 1 when it will hurt
+    /// Say what will limit a settings file on this machine, and what to do; exit status 0 or 1
     Doctor(Doctor),
     /// Show what a running server has counted
     Status {

@@ -49,7 +49,7 @@ fn measure(path: &Path) -> Result<Costs, Errno> {
     let file = open()?;
     Ok(Costs {
         getppid: median(|| {
-            rustix::process::getppid();
+            let _ = rustix::process::getppid();
             Ok(())
         })?,
         fstat: median(|| rustix::fs::fstat(&file).map(drop))?,

@@ -555,7 +555,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in proptest::prelude::any::<Vec<u8>>()) {
-            unfollowed(&text, "/");
+            let _ = unfollowed(&text, "/");
         }
     }
 }
