@@ -1,5 +1,6 @@
 //! The command: reads its line, reads its settings, runs.
 
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use nostat::admin::{client, table};
@@ -58,7 +59,6 @@ fn serve(settings: Settings, file: Option<std::path::PathBuf>) -> ExitCode {
 }
 
 fn examine(examination: &Examination) -> ExitCode {
-    use std::io::IsTerminal;
     let settings = match settings::load(&examination.config) {
         Ok(settings) => settings,
         Err(mistakes) => {
@@ -175,12 +175,12 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-#[expect(clippy::print_stdout, reason = "the command's own answer")]
+/// The command's own answer. Who has heard enough (`| head`) may close.
 fn say(text: &str) {
-    println!("{text}");
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-#[expect(clippy::print_stderr, reason = "the command's own complaint")]
+/// The command's own complaint.
 fn complain(text: &str) {
-    eprintln!("{text}");
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -78,10 +78,8 @@ pub fn unfollowed(text: &[u8], folder: &str) -> Vec<Unfollowed> {
             sections.push(Section::of(opened.trim_end_matches('>')));
             continue;
         }
-        let is_skipped = block.as_deref() == Some("WordPress")
-            || sections
-                .iter()
-                .any(|section| *section == Section::Elsewhere);
+        let is_skipped =
+            block.as_deref() == Some("WordPress") || sections.contains(&Section::Elsewhere);
         let words = words(line);
         let Some((name, arguments)) = words.split_first().filter(|_| !is_skipped) else {
             continue;
@@ -161,7 +159,6 @@ fn patterns(sections: &[Section], folder: &str) -> Vec<String> {
         _ => None,
     });
     match names.map(Vec::as_slice) {
-        None | Some([]) if folder == "/" => vec!["/**".to_owned()],
         None | Some([]) => vec![folder.to_owned()],
         Some(names) => names
             .iter()
@@ -489,7 +486,7 @@ mod tests {
             [
                 (
                     Topic::Header,
-                    "{match: \"/**\", set: {X-Frame-Options: \"SAMEORIGIN\"}}".to_owned()
+                    "{match: \"/\", set: {X-Frame-Options: \"SAMEORIGIN\"}}".to_owned()
                 ),
                 (
                     Topic::Lifetime,

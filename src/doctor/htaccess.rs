@@ -38,7 +38,11 @@ pub fn examine(site: Site<'_>, root: &Path, survey: &Survey) -> Vec<Finding> {
             );
             findings.push(Finding::warning("htaccess", found));
         }
-        findings.extend(judge(site, &shown, &unfollowed(text.as_bytes(), &folder)));
+        let mut directives = unfollowed(text.as_bytes(), &folder);
+        // What PHP-FPM does read may say the same already.
+        let user_ini = machine::text(path.with_file_name(".user.ini")).unwrap_or_default();
+        directives.retain(|one| one.topic != Topic::Php || !is_in_user_ini(&user_ini, &one.item));
+        findings.extend(judge(site, &shown, &directives));
     }
     if site.settings.htaccess == Htaccess::Ignore && followed > 0 {
         let found = format!(
@@ -107,6 +111,12 @@ fn is_done(site: Site<'_>, directive: &Unfollowed) -> bool {
     }
 }
 
+/// Whether a `.user.ini` sets what `item`, a line of that kind, sets: to whatever value.
+fn is_in_user_ini(text: &str, item: &str) -> bool {
+    let name = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();
+    text.lines().any(|line| name(line) == name(item))
+}
+
 fn one(site: Site<'_>, shown: &str, topic: Topic, directives: &[&Unfollowed]) -> Finding {
     let mut names: Vec<&str> = directives.iter().map(|one| one.name.as_str()).collect();
     names.dedup();
@@ -140,7 +150,7 @@ fn one(site: Site<'_>, shown: &str, topic: Topic, directives: &[&Unfollowed]) ->
     match topic {
         Topic::Header => finding.put(
             site.place(),
-            list("headers", "{match: \"/**\", set: {NAME: \"VALUE\"}}"),
+            list("headers", "{match: \"/\", set: {NAME: \"VALUE\"}}"),
         ),
         Topic::Lifetime => finding.put(
             site.place(),
@@ -156,7 +166,10 @@ fn one(site: Site<'_>, shown: &str, topic: Topic, directives: &[&Unfollowed]) ->
             format!("max_body: {}", items.first().unwrap_or(&"64MiB")),
         ),
         Topic::Php => finding.put(
-            format!("{} beside it", shown.replace(".htaccess", ".user.ini")),
+            format!(
+                "{}, below the root",
+                shown.replace(".htaccess", ".user.ini")
+            ),
             items.join("\n"),
         ),
         Topic::Rewrite
@@ -247,7 +260,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "headers: [{match: \"/**\", set: {A: \"b\"}}, {match: \"/**\", set: {C: \"d\"}}]",
+                "headers: [{match: \"/\", set: {A: \"b\"}}, {match: \"/\", set: {C: \"d\"}}]",
                 "memory_limit = 256M"
             ]
         );
@@ -258,6 +271,13 @@ mod tests {
             "{}",
             findings[0].found
         );
+    }
+
+    #[test]
+    fn a_user_ini_says_what_php_reads() {
+        let text = "; for PHP-FPM\nmemory_limit=512M\n";
+        assert!(is_in_user_ini(text, "memory_limit = 256M"));
+        assert!(!is_in_user_ini(text, "post_max_size = 256M"));
     }
 
     #[test]

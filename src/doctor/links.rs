@@ -67,8 +67,12 @@ fn refusal(
     target: &Path,
     is_folder: bool,
 ) -> Finding {
+    let what = match is_folder {
+        true => "what is below it",
+        false => "it",
+    };
     let found = format!(
-        "the link {} leads to {} and is refused: what is below it is 403",
+        "the link {} leads to {} and is refused: {what} is 403",
         link.display(),
         target.display()
     );

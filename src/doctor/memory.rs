@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::finding::{Finding, SETTINGS};
 use super::machine;
+use super::size::rounded;
 use crate::settings::Settings;
-use crate::settings::scalar::format_size;
 use crate::site::settings::PageCache;
 
 /// A bound, and who sets it.
@@ -110,17 +110,6 @@ fn tightest(tree: &Path, group: &str, file: &str) -> Option<u64> {
         .ancestors()
         .filter_map(|group| machine::number(tree.join(group).join(file)))
         .min()
-}
-
-/// In a unit that a person reads.
-fn rounded(bytes: u64) -> String {
-    if bytes >= 10 << 30 {
-        format_size(bytes >> 30 << 30)
-    } else if bytes >= 1 << 20 {
-        format_size(bytes >> 20 << 20)
-    } else {
-        format_size(bytes)
-    }
 }
 
 /// Keys, facts and prepared heads of a file.

@@ -17,7 +17,7 @@
 //! | [`kernel`] | openat2, the accept queue |
 //! | [`file_systems`] | where events can be believed |
 //! | [`calls`] | what a system call costs here |
-//! | [`memory`] | bytes, against what the process may have |
+//! | [`memory`], [`size`] | bytes, against what the process may have |
 //! | [`places`] | spool, page store, access log, admin socket |
 //! | [`php`], [`responder`], [`pool`] | does PHP-FPM answer, from the same tree; how many at a time |
 //! | [`htaccess`], [`directive`] | what `.htaccess` files say that is not followed |
@@ -46,6 +46,7 @@ pub mod pool;
 pub mod progress;
 pub mod report;
 pub mod responder;
+pub mod size;
 pub mod survey;
 pub mod watches;
 pub mod wp_config;

@@ -30,8 +30,14 @@ pub fn examine(site: Site<'_>, identity: &Identity) -> Vec<Finding> {
                 None => machine::real_path(&site.settings.root)
                     .unwrap_or_else(|| site.settings.root.clone()),
             };
-            let mut findings = examine_php(site, php, &root);
-            findings.extend(may_connect(php, identity));
+            let stopped = may_connect(php, identity);
+            let mut findings = match examine_php(site, php, &root) {
+                Ok(finding) => vec![finding],
+                // Said below, of the user who matters.
+                Err(error) if is_denied(&error) && stopped.is_some() => Vec::new(),
+                Err(error) => vec![silent(site, php, &error)],
+            };
+            findings.extend(stopped);
             findings.extend(pool::examine(site, php));
             findings
         }
@@ -56,32 +62,31 @@ fn examine_origin(origin: &crate::origin::Settings) -> Finding {
     }
 }
 
-fn examine_php(site: Site<'_>, php: &Settings, root: &Path) -> Vec<Finding> {
+fn examine_php(site: Site<'_>, php: &Settings, root: &Path) -> io::Result<Finding> {
     let missing = format!("/nostat-doctor-{}.php", std::process::id());
     let patience = php.connect + ANSWER;
-    let first = match ask(&php.address, root, &missing, patience) {
-        Ok(said) => said,
-        Err(error) => return vec![silent(site, php, &error)],
-    };
-    let took = Duration::as_micros(&first.took);
+    let first = ask(&php.address, root, &missing, patience)?;
     if first.end.is_none() && first.stdout.is_empty() {
         let found = format!("{} closes without an answer: it is no PHP-FPM", php.address);
-        return vec![Finding::problem("php", found)];
+        return Ok(Finding::problem("php", found));
     }
+    let took = first.took.as_micros();
     let answers = format!(
-        "PHP-FPM at {} answers in {}.{:01} ms",
+        "PHP-FPM at {} answers in {}.{} ms",
         php.address,
         took / 1000,
         took % 1000 / 100
     );
     let ours = site.settings.root.join(VERSION.trim_start_matches('/'));
     if site.settings.preset != Preset::Wordpress || !machine::is_there(&ours) {
-        return vec![Finding::ok("php", answers)];
+        return Ok(Finding::ok("php", answers));
     }
-    match ask(&php.address, root, VERSION, patience) {
-        Ok(second) => vec![same_tree(site, php, root, &answers, &second)],
-        Err(error) => vec![silent(site, php, &error)],
-    }
+    let second = ask(&php.address, root, VERSION, patience)?;
+    Ok(same_tree(site, php, root, &answers, &second))
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// What the answer to the script that only sets variables means.

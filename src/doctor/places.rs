@@ -6,12 +6,12 @@ use super::file_systems;
 use super::finding::{Finding, SETTINGS, SHELL};
 use super::identity::Identity;
 use super::machine::{self, FileSystem};
+use super::size::rounded;
 use crate::access_log::{Format, LogPath};
 use crate::admin::settings::{DEFAULT_SOCKET, Place};
 use crate::descriptor_cache::filesystem::Locality;
 use crate::page_cache::StoreKind;
 use crate::settings::Settings;
-use crate::settings::scalar::format_size;
 use crate::site::settings::PageCache;
 
 /// Judges spool, page store, access log and admin socket.
@@ -68,7 +68,7 @@ fn not_writable(check: &'static str, place: &Path, identity: &Identity) -> Optio
 fn judge_spool(dir: &Path, total: u64, system: FileSystem) -> Finding {
     let shown = dir.display();
     let name = file_systems::name(system.magic);
-    let free = system.free >> 20 << 20;
+    let free = system.free;
     if file_systems::is_in_memory(system.magic) {
         let found = format!("the spool {shown} is on {name}: request bodies would be in memory");
         return Finding::warning("spool", found)
@@ -77,16 +77,16 @@ fn judge_spool(dir: &Path, total: u64, system: FileSystem) -> Finding {
     if system.free < total {
         let found = format!(
             "the spool {shown} has {} free, and spool.total is {}: uploads would fail when the disk is full",
-            format_size(free),
-            format_size(total)
+            rounded(free),
+            rounded(total)
         );
         let line = format!("spool: {{total: {}MiB}}", (free >> 21).max(1));
         return Finding::warning("spool", found).put(SETTINGS, line);
     }
     let found = format!(
         "the spool {shown} is on {name} with {} free for {}",
-        format_size(free),
-        format_size(total)
+        rounded(free),
+        rounded(total)
     );
     Finding::ok("spool", found)
 }
@@ -94,7 +94,7 @@ fn judge_spool(dir: &Path, total: u64, system: FileSystem) -> Finding {
 fn judge_store(dir: &Path, disk: u64, system: FileSystem) -> Finding {
     let shown = dir.display();
     let name = file_systems::name(system.magic);
-    let free = system.free >> 20 << 20;
+    let free = system.free;
     if Locality::of(system.magic) == Locality::Remote {
         let found =
             format!("the page store {shown} is on {name}: each page would go over the network");
@@ -113,15 +113,15 @@ fn judge_store(dir: &Path, disk: u64, system: FileSystem) -> Finding {
     if system.free < disk {
         let found = format!(
             "the page store {shown} has {} free, and page_store.disk is {}",
-            format_size(free),
-            format_size(disk)
+            rounded(free),
+            rounded(disk)
         );
         let line = format!("page_store: {{disk: {}MiB}}", (free >> 21).max(1));
         return Finding::warning("page_store", found).put(SETTINGS, line);
     }
     let found = format!(
         "the page store {shown} is on {name} with {} free",
-        format_size(free)
+        rounded(free)
     );
     Finding::ok("page_store", found)
 }
