@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::directive::{Topic, Unfollowed, unfollowed};
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, SHELL, Severity};
+use super::identity::Identity;
 use super::survey::Survey;
 use super::{Site, machine};
 use crate::site::htaccess::Rules;
@@ -12,16 +13,19 @@ use crate::site::settings::{Htaccess, PageCache};
 
 /// Judges every `.htaccess` that the walk has met.
 #[must_use]
-pub fn examine(site: Site<'_>, root: &Path, survey: &Survey) -> Vec<Finding> {
+pub fn examine(site: Site<'_>, root: &Path, survey: &Survey, identity: &Identity) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut followed = 0_usize;
     for path in &survey.htaccess {
-        let Some(text) = machine::text(path) else {
+        let is_readable = machine::facts(path).is_none_or(|facts| identity.may(facts, 4));
+        let Some(text) = machine::text(path).filter(|_| is_readable) else {
             let found = format!(
-                "{} cannot be read: everything below it is 403",
-                path.display()
+                "{} cannot be read by user {}: everything below its folder is 403",
+                path.display(),
+                identity.name
             );
-            findings.push(Finding::problem("htaccess", found));
+            let line = format!("chmod o+r {}", path.display());
+            findings.push(Finding::problem("htaccess", found).put(SHELL, line));
             continue;
         };
         let below = path.strip_prefix(root).unwrap_or(path);

@@ -138,7 +138,7 @@ pub fn examine(settings: &Settings, compare: Option<&str>, tell: &dyn Fn(&str)) 
         ));
         findings.extend(calls::examine(site, &survey));
         findings.extend(links::examine(site, root.resolved(), &targets, &survey));
-        findings.extend(htaccess::examine(site, root.resolved(), &survey));
+        findings.extend(htaccess::examine(site, root.resolved(), &survey, &identity));
         findings.extend(plugins::examine(site, root.resolved()));
         findings.extend(wp_config::examine(site, root.resolved()));
     }

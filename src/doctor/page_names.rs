@@ -25,7 +25,10 @@ pub fn names(text: &str, host: &str, base: &str) -> Vec<String> {
                     .next()
                     .unwrap_or_default());
             }
-        } else if let Some(one) = captures.name("one").or_else(|| captures.name("css")) {
+        } else if let Some(one) = ["one", "bare", "css"]
+            .iter()
+            .find_map(|group| captures.name(group))
+        {
             add(one.as_str());
         }
     }
@@ -98,7 +101,7 @@ fn is_asset(path: &str) -> bool {
 
 static NAMES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r#"(?i)(?:\bsrcset\s*=\s*["'](?<list>[^"']*)["'])|(?:\b(?:src|href|poster)\s*=\s*["'](?<one>[^"']*)["'])|(?:\burl\(\s*["']?(?<css>[^"')]*))"#,
+        r#"(?i)(?:\bsrcset\s*=\s*["'](?<list>[^"']*)["'])|(?:\b(?:src|href|poster)\s*=\s*(?:["'](?<one>[^"']*)["']|(?<bare>[^"'\s>]+)))|(?:\burl\(\s*["']?(?<css>[^"')]*))"#,
     )
     .expect("invariant: a valid expression")
 });
@@ -113,7 +116,7 @@ mod tests {
     fn a_page_names_files_of_its_host() {
         let page = r#"<link href="/a.css?ver=1&#038;x=2"><script src='//example.com/b.js'></script>
             <img src="https://EXAMPLE.com/c.png" srcset="/c-300.png 300w, d.png 2x"><img src="https://cdn.example/e.png">
-            <a href="/page/">x</a><a href="mailto:a@b.css">y</a><style>@font-face{src:url('f.woff2#i')}</style><img src="/a.css?ver=1&#038;x=2">"#;
+            <a href="/page/">x</a><img src=/bare.png><a href="mailto:a@b.css">y</a><style>@font-face{src:url('f.woff2#i')}</style><img src="/a.css?ver=1&#038;x=2">"#;
         assert_eq!(
             names(page, "example.com", "/blog/"),
             [
@@ -122,6 +125,7 @@ mod tests {
                 "/c.png",
                 "/c-300.png",
                 "/blog/d.png",
+                "/bare.png",
                 "/blog/f.woff2"
             ]
         );
