@@ -5,9 +5,9 @@
     reason = "looks at the machine once, serving nobody; the tree is opened elsewhere"
 )]
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
@@ -41,7 +41,13 @@ pub struct FileSystem {
 #[must_use]
 pub fn text(path: impl AsRef<Path>) -> Option<String> {
     let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
+    // A FIFO of that name must not hold us.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .ok()?;
     file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -123,3 +129,31 @@ pub fn openat2() -> Result<(), Errno> {
 }
 
 const MOST_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+    use rustix::fs::{FileType, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_fifo_holds_nobody_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join(".htaccess");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::from(0o644), 0).unwrap();
+        assert_eq!(text(&fifo).as_deref(), Some(""));
+        assert_eq!(text(folder.path()), None);
+        assert_eq!(number("/nonexistent"), None);
+    }
+
+    #[test]
+    fn the_file_system_of_what_is_to_be_made_is_that_of_the_folder_above() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = file_system(folder.path()).unwrap();
+        let to_be_made = file_system(&folder.path().join("a/b")).unwrap();
+        assert_eq!(there.magic, to_be_made.magic);
+        assert!(openat2().is_ok());
+    }
+}
