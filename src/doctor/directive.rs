@@ -3,6 +3,7 @@
 //! Access rules are followed ([`crate::site::htaccess`]), and what WordPress writes between its own marks is what the preset
 //! does anyway. The rest is sorted by what it is about.
 
+use crate::settings::scalar::format_size;
 use crate::site::htaccess::{logical_lines, words};
 
 /// What a directive is about.
@@ -239,7 +240,10 @@ fn meaning(
         "addhandler" | "sethandler" | "removehandler" | "action" | "removetype" => {
             Some((Topic::Handlers, format!("\"{folder}\"")))
         }
-        "limitrequestbody" => Some((Topic::BodyLimit, first.to_owned())),
+        "limitrequestbody" => {
+            let bytes = first.parse().ok().filter(|&bytes: &u64| bytes > 0)?;
+            Some((Topic::BodyLimit, format_size(bytes)))
+        }
         _ if NOTHING.contains(&lower.as_str()) => None,
         _ => Some((Topic::Other, String::new())),
     }
@@ -528,6 +532,14 @@ mod tests {
                 (Topic::Rewrite, String::new()),
                 (Topic::Redirect, String::new()),
             ]
+        );
+    }
+
+    #[test]
+    fn a_bound_of_bodies_has_a_unit() {
+        assert_eq!(
+            found("LimitRequestBody 1048576\nLimitRequestBody 0"),
+            [(Topic::BodyLimit, "1MiB".to_owned())]
         );
     }
 
