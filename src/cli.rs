@@ -17,6 +17,8 @@ pub enum Command {
     Serve(Source, logging::Format),
     /// Validate this settings file and say every mistake.
     Check(PathBuf),
+    /// Say what will limit a settings file on this machine.
+    Doctor(Examination),
     /// Ask a running server.
     Ask(Asking),
     /// Make a settings file of an nginx configuration.
@@ -26,6 +28,17 @@ pub enum Command {
         /// The host or root of the only site wanted; none: all.
         site: Option<String>,
     },
+}
+
+/// What is to be looked at, and how it is to be said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Examination {
+    /// The settings file.
+    pub config: PathBuf,
+    /// Whether the findings are wanted as JSON.
+    pub json: bool,
+    /// The address of the server in use now, to compare with.
+    pub compare: Option<String>,
 }
 
 /// What a running server is asked.
@@ -112,6 +125,7 @@ impl Command {
                 serve.source().map(|source| Self::Serve(source, format))
             }
             (Some(Verb::Check { config }), None) => Ok(Self::Check(config)),
+            (Some(Verb::Doctor(doctor)), None) => Ok(Self::Doctor(doctor.examination())),
             (Some(Verb::Status { socket }), None) => Ok(ask(Question::Status, socket)),
             (Some(Verb::Reload { socket }), None) => Ok(ask(Question::Reload, socket)),
             (Some(Verb::Upgrade { socket }), None) => Ok(ask(Question::Upgrade, socket)),
@@ -120,7 +134,7 @@ impl Command {
             (None, Some(config)) => Ok(Self::Serve(Source::Config(config), words.log_format)),
             (Some(_), Some(_)) | (None, None) => Err(Words::command().error(
                 clap::error::ErrorKind::MissingRequiredArgument,
-                "expected one of: nostat serve, nostat check, nostat status, nostat reload, nostat upgrade, nostat cache, nostat import, nostat --config FILE",
+                "expected one of: nostat serve, nostat check, nostat doctor, nostat status, nostat reload, nostat upgrade, nostat cache, nostat import, nostat --config FILE",
             )),
         }
     }
@@ -175,6 +189,8 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Say what will limit a settings file on this machine, and what to do; exit status 0 or 1
+    Doctor(Doctor),
     /// Show what a running server has counted
     Status {
         /// Its admin socket
@@ -204,6 +220,32 @@ enum Verb {
         #[arg(long, value_name = "PATH", default_value = ADMIN_SOCKET)]
         socket: PathBuf,
     },
+}
+
+/// Say what will limit a settings file on this machine, and what to do
+///
+/// No server need run, and nothing is changed. Exit status 0: nothing will hurt; 1: something will.
+#[derive(Args)]
+struct Doctor {
+    /// The settings file
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+    /// The address of the server in use now, http only: what its front page names is fetched from both
+    #[arg(long, value_name = "URL")]
+    compare: Option<String>,
+}
+
+impl Doctor {
+    fn examination(self) -> Examination {
+        Examination {
+            config: self.config,
+            json: self.json,
+            compare: self.compare,
+        }
+    }
 }
 
 /// Look into the caches of a running server, and change them
@@ -364,6 +406,7 @@ const USAGE: &str = "
   nostat serve --config FILE
   nostat serve --root DIR [--php ADDR] [--listen ADDR]
   nostat check --config FILE
+  nostat doctor --config FILE [--json] [--compare URL]
   nostat status | reload | upgrade [--socket PATH]
   nostat cache ls [PREFIX] | show PATH | purge PATH | warm PATTERN [--socket PATH]
   nostat import [--site NAME] NGINX_CONF

@@ -22,7 +22,7 @@
 //! - [`binding`], [`inherited`], [`server`], [`signals`], [`orders`], [`timer`], [`config_watch`], [`lifecycle`], [`upgrade`] and
 //!   [`service_manager`] start, reload, drain, another binary in this one's place;
 //! - [`admin`] what an administrator asks a running server; [`token`] a word that lets him;
-//! - [`import`] settings from an nginx configuration;
+//! - [`import`] settings from an nginx configuration; [`doctor`] what will limit a settings file on this machine;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
 
 #![cfg_attr(
@@ -40,6 +40,7 @@ pub mod cli;
 pub mod clock;
 pub mod config_watch;
 pub mod descriptor_cache;
+pub mod doctor;
 pub mod edge;
 pub mod fastcgi;
 pub mod hot_paths;

@@ -1,9 +1,11 @@
 //! The command: reads its line, reads its settings, runs.
 
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use nostat::admin::{client, table};
-use nostat::cli::{Asking, Command, Forget, Question, Source};
+use nostat::cli::{Asking, Command, Examination, Forget, Question, Source};
+use nostat::doctor;
 use nostat::import;
 use nostat::php_socket::{self, Outcome};
 use nostat::settings::{self, Mistake, Settings};
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
             }
             Err(mistakes) => refuse(&mistakes),
         },
+        Command::Doctor(examination) => examine(&examination),
         Command::Ask(asking) => ask(&asking),
         Command::Import { file, site } => match import::import(&file, site.as_deref()) {
             Ok(imported) => {
@@ -58,6 +61,38 @@ fn serve(
         Err(error) => fail(&format!("nostat: {error}")),
     }
 }
+
+fn examine(examination: &Examination) -> ExitCode {
+    let settings = match settings::load(&examination.config) {
+        Ok(settings) => settings,
+        Err(mistakes) => {
+            refuse(&mistakes);
+            return ExitCode::from(UNUSABLE);
+        }
+    };
+    if let Some(url) = &examination.compare
+        && let Err(why) = doctor::compare::check(url)
+    {
+        complain(&format!("nostat: --compare {url}: {why}"));
+        return ExitCode::from(UNUSABLE);
+    }
+    let progress = doctor::progress::Progress::start(std::io::stderr().is_terminal());
+    let report = doctor::examine(&settings, examination.compare.as_deref(), &|what| {
+        progress.tell(what);
+    });
+    progress.end();
+    match examination.json {
+        true => say(&format!("{:#}", report.json())),
+        false => say(report.text(std::io::stdout().is_terminal()).trim_end()),
+    }
+    match report.has_problem() {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+/// The exit status of a doctor who was given nothing to look at.
+const UNUSABLE: u8 = 2;
 
 fn ask(asking: &Asking) -> ExitCode {
     let socket = &asking.socket;
@@ -144,12 +179,12 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-#[expect(clippy::print_stdout, reason = "the command's own answer")]
+/// The command's own answer. Who has heard enough (`| head`) may close.
 fn say(text: &str) {
-    println!("{text}");
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-#[expect(clippy::print_stderr, reason = "the command's own complaint")]
+/// The command's own complaint.
 fn complain(text: &str) {
-    eprintln!("{text}");
+    let _ = writeln!(std::io::stderr(), "{text}");
 }

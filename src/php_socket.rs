@@ -164,7 +164,7 @@ fn connect(path: &Path) -> Result<(), Errno> {
 }
 
 /// The group that owns the socket, when its mode lets the group write, which connecting needs.
-fn permitted_group(path: &Path) -> Option<String> {
+pub fn permitted_group(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;
     if metadata.mode() & GROUP_WRITE == 0 {
         return None;

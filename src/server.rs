@@ -118,7 +118,8 @@ fn raise_descriptor_limit() -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-fn fastcgi_slots(settings: &Settings) -> usize {
+/// Requests that may be at PHP at once, over all sites: descriptors are set aside for them.
+pub fn fastcgi_slots(settings: &Settings) -> usize {
     use crate::fastcgi::{MaxChildren, pool_file};
     use crate::site::Backend;
     let slots = settings.sites.iter().map(|site| match &site.backend {

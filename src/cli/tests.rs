@@ -69,6 +69,25 @@ fn a_file_is_checked() {
 }
 
 #[test]
+fn a_machine_is_examined() {
+    let expected = |json, compare: Option<&str>| {
+        Command::Doctor(Examination {
+            config: PathBuf::from("a.yaml"),
+            json,
+            compare: compare.map(str::to_owned),
+        })
+    };
+    assert_eq!(
+        command("doctor --config a.yaml").unwrap(),
+        expected(false, None)
+    );
+    assert_eq!(
+        command("doctor --config a.yaml --json --compare http://127.0.0.1/").unwrap(),
+        expected(true, Some("http://127.0.0.1/"))
+    );
+}
+
+#[test]
 fn an_nginx_configuration_is_imported() {
     let import = |site: Option<&str>| Command::Import {
         file: PathBuf::from("nginx.conf"),

@@ -161,7 +161,8 @@ fn may_adopt(target: &Path, root: &Path, link_owner: u32, target_owner: u32) -> 
     trusted && outside && !is_system(target)
 }
 
-fn is_system(path: &Path) -> bool {
+/// Whether a path is where the machine keeps its own: nothing there is ever adopted.
+pub fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|directory| path.starts_with(directory))
 }
 

@@ -66,7 +66,7 @@ impl Mounts {
     }
 
     /// Where something is mounted below the directory, seen from it.
-    fn below<'a>(&'a self, directory: &'a Path) -> impl Iterator<Item = &'a Path> {
+    pub fn below<'a>(&'a self, directory: &'a Path) -> impl Iterator<Item = &'a Path> {
         let points = self.0.iter().map(|(point, _)| point.as_path());
         points.filter_map(move |point| point.strip_prefix(directory).ok())
     }

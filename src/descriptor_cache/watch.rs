@@ -368,4 +368,4 @@ fn budget() -> usize {
 }
 
 /// A watch takes about a KiB of kernel memory, and keeps its directory's inode in it.
-const MOST_WATCHES: usize = 65_536;
+pub const MOST_WATCHES: usize = 65_536;

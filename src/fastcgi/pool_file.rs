@@ -1,4 +1,4 @@
-//! `pm.max_children` from the settings of the PHP-FPM pool that listens at an address.
+//! `pm.max_children`, and what else is told, of the PHP-FPM pool that listens at an address.
 //!
 //! Only what is on this machine can be read; a responder in another container has no limit here.
 
@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::settings::Address;
 
@@ -21,11 +22,19 @@ pub fn max_children(address: &Address) -> Option<usize> {
 
 /// As [`max_children`], with the usual folders looked for below `root`.
 pub fn max_children_in(root: &Path, address: &Address) -> Option<usize> {
+    pools_in(root, address)
+        .iter()
+        .filter_map(|pool| pool.max_children)
+        .min()
+}
+
+/// The pools that listen at `address`, by the files below `root` in the usual folders. Reads files: not for a worker.
+pub fn pools_in(root: &Path, address: &Address) -> Vec<Pool> {
     PATTERNS
         .iter()
         .flat_map(|pattern| folders(root, pattern))
-        .filter_map(|folder| in_folder(&folder, address))
-        .min()
+        .flat_map(|folder| in_folder(&folder, address))
+        .collect()
 }
 
 /// The folders that a pattern with `*` segments names.
@@ -50,7 +59,7 @@ fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
 
 /// A folder's files are read in the order of their names, as PHP-FPM's include does; a later one
 /// may complete or correct a pool of an earlier one.
-fn in_folder(folder: &Path, address: &Address) -> Option<usize> {
+fn in_folder(folder: &Path, address: &Address) -> Vec<Pool> {
     let mut pools = Pools::new();
     for path in entries(folder) {
         if path
@@ -58,17 +67,15 @@ fn in_folder(folder: &Path, address: &Address) -> Option<usize> {
             .is_some_and(|extension| extension == "conf")
             && let Ok(text) = std::fs::read(&path)
         {
-            read_pools(&String::from_utf8_lossy(&text), &mut pools);
+            read_pools(&path, &String::from_utf8_lossy(&text), &mut pools);
         }
     }
-    pools
-        .iter()
-        .filter(|(name, pool)| {
-            let listen = pool.listen.as_deref().unwrap_or_default();
-            is_address(&listen.replace("$pool", name), address)
-        })
-        .filter_map(|(_, pool)| pool.max_children)
-        .min()
+    let of_address = |(name, pool): &(String, Pool)| {
+        let listen = pool.listen.as_deref().unwrap_or_default();
+        is_address(&listen.replace("$pool", name), address)
+    };
+    let pools = pools.into_iter().filter(of_address);
+    pools.map(|(_, pool)| pool).collect()
 }
 
 fn entries(dir: &Path) -> Vec<PathBuf> {
@@ -82,14 +89,25 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 
 type Pools = BTreeMap<String, Pool>;
 
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Pool {
-    listen: Option<String>,
-    max_children: Option<usize>,
+/// What the files say of one pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// The file that says most lately something of it.
+    pub file: PathBuf,
+    /// `listen`, as it is written.
+    pub listen: Option<String>,
+    /// `pm.max_children`.
+    pub max_children: Option<usize>,
+    /// `pm`: static, dynamic or ondemand.
+    pub mode: Option<String>,
+    /// `listen.backlog`.
+    pub backlog: Option<i64>,
+    /// `request_terminate_timeout`, when it is on.
+    pub terminate: Option<Duration>,
 }
 
 /// Adds what a file says of its pools: sections `[name]`, lines `key = value`, comments after `;`.
-fn read_pools(text: &str, pools: &mut Pools) {
+fn read_pools(file: &Path, text: &str, pools: &mut Pools) {
     let mut name = String::new();
     for line in text.lines() {
         let line = line.split(';').next().unwrap_or_default().trim();
@@ -105,12 +123,28 @@ fn read_pools(text: &str, pools: &mut Pools) {
         };
         let value = value.trim().trim_matches('"');
         let pool = pools.entry(name.clone()).or_default();
+        pool.file = file.to_owned();
         match key.trim() {
             "listen" => pool.listen = Some(value.to_owned()),
             "pm.max_children" => pool.max_children = value.parse().ok().filter(|&count| count > 0),
+            "pm" => pool.mode = Some(value.to_owned()),
+            "listen.backlog" => pool.backlog = value.parse().ok(),
+            "request_terminate_timeout" => pool.terminate = seconds(value),
             _ => {}
         }
     }
+}
+
+/// A time as PHP-FPM has it: seconds, or with `s`, `m`, `h` or `d`. Zero is off.
+fn seconds(text: &str) -> Option<Duration> {
+    let unit = |(number, factor): (&str, u64)| number.parse::<u64>().ok()?.checked_mul(factor);
+    let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+    let with_unit = units
+        .iter()
+        .find_map(|&(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+    unit(with_unit.unwrap_or((text, 1)))
+        .filter(|&seconds| seconds > 0)
+        .map(Duration::from_secs)
 }
 
 /// Whether a pool's `listen` (a path, a port, or host and port) is this address.

@@ -221,7 +221,7 @@ impl Reader {
 
 /// Lines with their continuations, without a byte order mark; bytes that are no UTF-8 become U+FFFD, which no
 /// directive that counts has.
-fn logical_lines(text: &[u8]) -> Vec<String> {
+pub fn logical_lines(text: &[u8]) -> Vec<String> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut lines = Vec::new();
     let mut held = String::new();
@@ -241,7 +241,7 @@ fn logical_lines(text: &[u8]) -> Vec<String> {
 }
 
 /// Words apart by blanks, or in single or double quotes, as Apache's `ap_getword_conf` has them.
-fn words(line: &str) -> Vec<String> {
+pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut characters = line.chars().peekable();
     loop {

@@ -23,6 +23,8 @@ mod admin;
 mod any_bytes;
 /// What the application changed before it answered is seen by the next request: roots, pages, files sent in its stead.
 mod application_changes;
+/// What will limit a settings file on this machine.
+mod doctor;
 /// Connections at their edges: HTTP/1.0, resets, odd targets, stops.
 mod door_faults;
 /// Descriptors run out, or nearly: by the process' limit, by many files, by deleted ones.
