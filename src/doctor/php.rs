@@ -1,7 +1,7 @@
 //! Who answers behind a site: whether it answers at all, and whether PHP-FPM sees the same tree.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub fn examine(site: Site<'_>, identity: &Identity) -> Vec<Finding> {
             "php",
             "no PHP: only static files are answered",
         )],
-        Backend::Origin(origin) => vec![examine_origin(origin)],
+        Backend::Origin(origin) => examine_origin(origin),
         Backend::Php(php) => {
             let root = match &php.root {
                 Some(root) => root.clone(),
@@ -48,18 +48,35 @@ pub fn examine(site: Site<'_>, identity: &Identity) -> Vec<Finding> {
         .collect()
 }
 
-fn examine_origin(origin: &crate::origin::Settings) -> Finding {
-    let peer = &origin.peer;
-    let connected = origin
-        .resolve()
-        .and_then(|address| TcpStream::connect_timeout(&address, origin.connect));
-    match connected {
-        Ok(_) => Finding::ok("origin", format!("the origin {peer} can be connected to")),
+/// Each peer: one that is not there costs the others its share.
+fn examine_origin(origin: &crate::origin::Settings) -> Vec<Finding> {
+    let peers = &origin.pool.peers;
+    let connect = |peer: &String| {
+        let addresses: Vec<SocketAddr> = peer.to_socket_addrs()?.collect();
+        let mut why = io::Error::from(io::ErrorKind::NotFound);
+        for address in &addresses {
+            match TcpStream::connect_timeout(address, origin.connect) {
+                Ok(_) => return Ok(()),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    };
+    let tried: Vec<(&String, io::Result<()>)> =
+        peers.iter().map(|peer| (peer, connect(peer))).collect();
+    let is_any_there = tried.iter().any(|(_, connected)| connected.is_ok());
+    let finding = |(peer, connected): (&String, io::Result<()>)| match connected {
+        Ok(()) => Finding::ok("origin", format!("the origin {peer} can be connected to")),
+        Err(error) if is_any_there => Finding::warning(
+            "origin",
+            format!("the origin {peer} cannot be connected to: {error}; others take its share"),
+        ),
         Err(error) => Finding::problem(
             "origin",
             format!("the origin {peer} cannot be connected to: {error}; pages would be 502"),
         ),
-    }
+    };
+    tried.into_iter().map(finding).collect()
 }
 
 fn examine_php(site: Site<'_>, php: &Settings, root: &Path) -> io::Result<Finding> {
