@@ -11,7 +11,7 @@ use pingora_core::server::{Fds, ListenFds};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::admin::AdminDoors;
-use crate::admin::settings::Place;
+use crate::admin::settings::{DEFAULT_SOCKET, Place};
 use crate::inherited::Inherited;
 use crate::settings::Settings;
 use crate::token::Token;
@@ -126,7 +126,14 @@ pub fn bind_admin(
 ) -> Result<AdminDoors, BindError> {
     let admin = &settings.admin;
     let mut doors = AdminDoors::default();
-    if let Some(path) = admin.socket.path() {
+    let kept_at_default = match admin.socket {
+        Place::Auto => inherited.unix(DEFAULT_SOCKET.as_ref()),
+        Place::Off | Place::At(_) => None,
+    };
+    if let Some(listener) = kept_at_default {
+        doors.add_socket(listener, DEFAULT_SOCKET.as_ref());
+        tracing::info!("admin socket {DEFAULT_SOCKET}");
+    } else if let Some(path) = admin.socket.path() {
         let failed = |source| BindError::Admin {
             path: path.clone(),
             source,

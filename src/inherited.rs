@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
+use rustix::fs::FileType;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use rustix::net::{SocketAddrAny, SocketType, getsockname};
@@ -46,9 +47,12 @@ impl Inherited {
         let ready = std::env::var(READY)
             .ok()
             .and_then(|number| number.parse().ok());
-        inherited.predecessor = ready
-            .and_then(own)
-            .map(|pipe| Predecessor(File::from(pipe)));
+        let ready = ready.and_then(own).filter(is_pipe);
+        inherited.predecessor = ready.map(|pipe| Predecessor(File::from(pipe)));
+        for name in [SOCKETS, READY] {
+            // SAFETY: no other thread runs yet.
+            unsafe { std::env::remove_var(name) };
+        }
         inherited
     }
 
@@ -83,10 +87,16 @@ impl Inherited {
         Some(self.unix.swap_remove(place).1)
     }
 
-    /// Names in the log what nobody has asked for.
-    pub fn say_unused(&self) {
+    /// Closes what nobody has asked for, and names it in the log.
+    pub fn close(self) {
         for (address, _) in &self.tcp {
             tracing::warn!("the inherited socket of {address} is in no listen: it is closed");
+        }
+        for (path, _) in &self.unix {
+            tracing::warn!(
+                "the inherited socket {} is of no use: it is closed",
+                path.display()
+            );
         }
     }
 }
@@ -118,6 +128,15 @@ fn own(number: RawFd) -> Option<OwnedFd> {
             None
         }
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "looks at a descriptor that is no file of a tree"
+)]
+fn is_pipe(descriptor: &OwnedFd) -> bool {
+    let kind = rustix::fs::fstat(descriptor).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    kind == Ok(FileType::Fifo)
 }
 
 fn path_of(address: &SocketAddrAny) -> Option<PathBuf> {

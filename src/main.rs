@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use nostat::admin::{client, table};
 use nostat::cli::{Asking, Command, Examination, Forget, Question, Source};
+use nostat::config_watch::ConfigWatch;
 use nostat::doctor;
 use nostat::import;
 use nostat::php_socket::{self, Outcome};
@@ -33,10 +34,14 @@ fn main() -> ExitCode {
             }
             Err(unreadable) => fail(&format!("nostat: {unreadable}")),
         },
-        Command::Serve(Source::Config(file), format) => match settings::load(&file) {
-            Ok(settings) => serve(settings, Some(file), format),
-            Err(mistakes) => refuse(&mistakes),
-        },
+        Command::Serve(Source::Config(file), format) => {
+            // A change that comes while they are read is seen later.
+            let watch = ConfigWatch::new(file.clone());
+            match settings::load(&file) {
+                Ok(settings) => serve(settings, Some((file, watch)), format),
+                Err(mistakes) => refuse(&mistakes),
+            }
+        }
         Command::Serve(Source::Root { root, php, listen }, format) => {
             let php = php.or_else(found_php);
             match std::path::absolute(&root) {
@@ -52,7 +57,7 @@ const LEFT_OUT: u8 = 2;
 
 fn serve(
     settings: Settings,
-    file: Option<std::path::PathBuf>,
+    file: Option<(std::path::PathBuf, ConfigWatch)>,
     format: logging::Format,
 ) -> ExitCode {
     logging::start(format);

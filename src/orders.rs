@@ -43,6 +43,8 @@ pub struct Begin {
     pub orders: UnboundedReceiver<Order>,
     /// Who is to be told that this process serves.
     pub predecessor: Option<Predecessor>,
+    /// The watch on the settings file.
+    pub watch: Option<ConfigWatch>,
 }
 
 #[async_trait]
@@ -53,12 +55,12 @@ impl ShutdownSignalWatch for Orderly {
         let Some(Begin {
             mut orders,
             predecessor,
+            watch,
         }) = taken
         else {
             return ShutdownSignal::FastShutdown;
         };
         let changed = Arc::new(Notify::new());
-        let watch = self.file.clone().map(ConfigWatch::new);
         tokio::spawn(keep_time(self.state.clone(), watch, changed.clone()));
         self.say_ready();
         if let Some(predecessor) = predecessor {

@@ -19,6 +19,7 @@ use pingora_proxy::ProxyServiceBuilder;
 use crate::admin::api::Api;
 use crate::binding::{BindError, Bound, bind, bind_admin, give_up_privileges};
 use crate::clock::Clock;
+use crate::config_watch::ConfigWatch;
 use crate::descriptor_cache::budget::DescriptorBudget;
 use crate::edge::lane;
 use crate::edge::proxy::{Door, Proxy};
@@ -51,7 +52,7 @@ pub enum StartError {
 ///
 /// # Errors
 /// It could not start; nothing listens then.
-pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> {
+pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(), StartError> {
     upgrade::note_binary();
     let mut inherited = Inherited::take();
     let mut sockets = Sockets::default();
@@ -59,7 +60,8 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
     let descriptors = raise_descriptor_limit();
     let listeners = bind(&settings, &mut inherited, &mut sockets)?;
     let admin = bind_admin(&settings, &mut inherited, &mut sockets)?;
-    inherited.say_unused();
+    let predecessor = inherited.predecessor.take();
+    inherited.close();
     give_up_privileges(&settings, &admin)?;
 
     let slots = fastcgi_slots(&settings);
@@ -86,7 +88,10 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
         &addresses,
         listeners,
     ));
+    let (admin_file, admin_ended) = admin_file;
     let admin_file = Arc::new(Mutex::new(admin_file));
+    let (file, watch) = file.unzip();
+    let has_successor = succeeded.subscribe();
     server.run(RunArgs {
         shutdown_signal: Box::new(Orderly {
             state: state.clone(),
@@ -94,13 +99,18 @@ pub fn run(settings: Settings, file: Option<PathBuf>) -> Result<(), StartError> 
             cached_descriptors: budget.cached,
             begin: Mutex::new(Some(Begin {
                 orders,
-                predecessor: inherited.predecessor.take(),
+                predecessor,
+                watch,
             })),
             sockets: Mutex::new(Some(Arc::new(sockets))),
             admin_file: admin_file.clone(),
             succeeded,
         }),
     });
+    if *has_successor.borrow() {
+        // Whoever has asked for it is told.
+        let _ = admin_ended.recv_timeout(LAST_ANSWER);
+    }
     finish(&state);
     Ok(())
 }
@@ -243,6 +253,8 @@ fn finish(state: &State) {
     }
 }
 
+/// Time for the answer to whoever has asked for a successor.
+const LAST_ANSWER: Duration = Duration::from_secs(2);
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 /// Descriptors set aside for a responder whose number of children is not known.
 const UNKNOWN_SLOTS: usize = 64;

@@ -11,6 +11,7 @@ use crate::access_log::{self, AccessLog};
 use crate::clock::{Clock, Tick};
 use crate::descriptor_cache::DescriptorCache;
 use crate::edge::Limits;
+use crate::edge::held_back::HeldBack;
 use crate::fastcgi::limiter::{Limiter, Limiters};
 use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
@@ -47,6 +48,8 @@ pub struct State {
     pub requests: BySite<Requests>,
     /// The page cache of all sites. It is never given back, as Pingora wants it.
     pub pages: &'static PageStore,
+    /// Room for answers that slow clients do not take while others wait for them.
+    pub held_back: Arc<HeldBack>,
     /// Pages that may be fetched anew at a time.
     pub refreshes: tokio::sync::Semaphore,
     /// What is counted of pages, by site.
@@ -79,6 +82,7 @@ impl State {
         let requests = BySite::default();
         let pages: &PageStore = Box::leak(Box::new(PageStore::new(&settings.page_store)));
         let page_counters = BySite::default();
+        let held_back = Arc::new(HeldBack::new(settings.page_store.memory / HELD_SHARE));
         let lasting = Lasting {
             cache: &cache,
             limiters: &limiters,
@@ -101,6 +105,7 @@ impl State {
             spools,
             requests,
             pages,
+            held_back,
             refreshes: tokio::sync::Semaphore::new(REFRESHES),
             page_counters,
             durations: Durations::default(),
@@ -137,6 +142,8 @@ impl State {
         self.spools.reconfigure(settings.spool.clone());
         self.pages
             .reconfigure(&settings.page_store, snapshot.wants_disk());
+        self.held_back
+            .reconfigure(settings.page_store.memory / HELD_SHARE);
         if let Some(most) = settings.limits.connections {
             self.most_connections.store(most, Ordering::Relaxed);
         }
@@ -323,5 +330,7 @@ fn open_log(
     }
 }
 
+/// The part of the page cache's memory that may be held back for slow clients: the first over this.
+const HELD_SHARE: u64 = 4;
 /// Few: visitors wait for the same workers.
 const REFRESHES: usize = 4;

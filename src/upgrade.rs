@@ -97,5 +97,6 @@ fn wait(mut child: Child, mut ready: PipeReader) -> io::Result<u32> {
 }
 
 static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-/// Time for a start: settings are read and roots looked at, perhaps over a network.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time for a start: settings are read and roots looked at, perhaps over a network. Other orders wait as long, so that it is
+/// shorter than service managers are patient.
+const PATIENCE: Duration = Duration::from_secs(25);

@@ -270,6 +270,16 @@ fn pages(text: &mut Text, state: &State) {
         held.disk_bytes,
     );
     text.family(
+        "nostat_page_cache_held_back_bytes",
+        "gauge",
+        "Bytes of answers held for slow clients while others wait for the page.",
+    );
+    text.sample(
+        "nostat_page_cache_held_back_bytes",
+        &[],
+        state.held_back.bytes(),
+    );
+    text.family(
         "nostat_page_cache_bytes_limit",
         "gauge",
         "Bytes that pages in memory may have.",

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use futures::future::OptionFuture;
@@ -88,38 +89,52 @@ impl AdminDoors {
         }
     }
 
-    /// Serves them on a thread of its own until `stop`: when a successor serves. The file is removed when the answer is dropped.
+    /// Serves them on a thread of its own until `stop`: when a successor serves. The file is removed when the answer's first part is
+    /// dropped; its second part ends when everybody has been answered.
     ///
     /// # Errors
     /// There is no thread, or no runtime for it.
-    pub fn serve(self, api: Arc<Api>, stop: ShutdownWatch) -> io::Result<SocketFile> {
+    pub fn serve(
+        self,
+        api: Arc<Api>,
+        stop: ShutdownWatch,
+    ) -> io::Result<(SocketFile, Receiver<()>)> {
         let AdminDoors { socket, tcp, token } = self;
         let path = socket.as_ref().map(|(_, path)| path.clone());
         if socket.is_none() && tcp.is_none() {
-            return Ok(SocketFile(None));
+            return Ok((SocketFile(None), std::sync::mpsc::channel().1));
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let serving = Arc::new(Serving {
-            api,
-            token,
-            room: Arc::new(Semaphore::new(CONNECTIONS)),
-        });
+        // Each door has room of its own: whoever may only knock at one keeps nobody from the other.
+        let serving = |patience| {
+            Arc::new(Serving {
+                api: api.clone(),
+                token: token.clone(),
+                room: Arc::new(Semaphore::new(CONNECTIONS)),
+                patience,
+            })
+        };
+        let (of_unix, of_tcp) = (serving(PATIENCE), serving(TCP_PATIENCE));
+        let (ends, ended) = std::sync::mpsc::channel::<()>();
         std::thread::Builder::new()
             .name("admin".into())
             .spawn(move || {
+                // Dropped with the thread's end.
+                let _ends = ends;
                 runtime.block_on(async {
                     let unix = socket
-                        .map(|(listener, _)| accept_unix(listener, serving.clone(), stop.clone()));
-                    let tcp = tcp.map(|listener| accept_tcp(listener, serving.clone(), stop));
+                        .map(|(listener, _)| accept_unix(listener, of_unix.clone(), stop.clone()));
+                    let tcp = tcp.map(|listener| accept_tcp(listener, of_tcp.clone(), stop));
                     tokio::join!(OptionFuture::from(unix), OptionFuture::from(tcp));
                     // Who is being answered is answered to the end.
                     let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-                    let _ = serving.room.acquire_many(all).await;
+                    let _ = of_unix.room.acquire_many(all).await;
+                    let _ = of_tcp.room.acquire_many(all).await;
                 });
             })?;
-        Ok(SocketFile(path))
+        Ok((SocketFile(path), ended))
     }
 }
 
@@ -146,6 +161,8 @@ struct Serving {
     api: Arc<Api>,
     token: Option<Token>,
     room: Arc<Semaphore>,
+    /// Time for a request's head.
+    patience: Duration,
 }
 
 async fn accept_unix(listener: UnixListener, serving: Arc<Serving>, stop: ShutdownWatch) {
@@ -216,7 +233,7 @@ impl Serving {
             });
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
+                .header_read_timeout(serving.patience)
                 .serve_connection(TokioIo::new(stream), answer);
             // Whoever went away knows it.
             let _ = tokio::time::timeout(LONGEST, served).await;
@@ -227,7 +244,9 @@ impl Serving {
 
 /// Connections at once.
 const CONNECTIONS: usize = 32;
-/// Time for a request's head.
+/// Time for a request's head over TCP, where everybody may knock.
+const TCP_PATIENCE: Duration = Duration::from_secs(3);
+/// The same over the socket.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for a whole connection.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -1,6 +1,7 @@
 //! Pingora's cache between a request that fills a page and the application: what is kept, what is told, what is forgotten.
 
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -54,6 +55,7 @@ pub fn judged(
         Ok(meta) => (RespCacheable::Cacheable(meta), None),
         Err(why) => {
             fill.pages.counters().refusal(why);
+            fill.is_waited_for.store(false, Ordering::Relaxed);
             if let Some(old) = fill.shown.get()
                 && header.status.as_u16() < 500
             {

@@ -26,6 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
+use crate::edge::held_back::Share;
 use crate::edge::socket;
 use crate::edge::tunnel::{Silent, Tunnel};
 use crate::request::chunked::{ChunkError, ChunkedFraming};
@@ -42,8 +43,8 @@ pub struct Carried {
     /// The body that Pingora was given is whole, so that `incoming` begins with the next request.
     pub at_request_boundary: bool,
     outgoing: BytesMut,
-    /// Bytes of an answer that are held back at most.
-    most_held: usize,
+    /// Room for what is held back instead of waiting for the client.
+    share: Option<Share>,
     /// Longest time a write may make no progress.
     patience: Duration,
     /// Made at the first stall only: a client that keeps up costs no timer.
@@ -62,26 +63,26 @@ impl Carried {
             ended: false,
             at_request_boundary: true,
             outgoing: BytesMut::new(),
-            most_held: WRITE_BUFFER,
+            share: None,
             patience,
             stalled: None,
             next_look: None,
         }
     }
 
-    /// Holds an answer up to this length for the client instead of waiting for it: others wait for the page that is made of
-    /// the answer, and a slow client must not hold it up.
+    /// Holds an answer for the client, as far as `share` has room, instead of waiting for it: others wait for the page that is
+    /// made of the answer, and a slow client must not hold it up.
     #[must_use]
-    pub fn holding(self, most_held: usize) -> Carried {
+    pub fn holding(self, share: Share) -> Carried {
         Carried {
-            most_held: most_held.max(WRITE_BUFFER),
+            share: Some(share),
             ..self
         }
     }
 
     /// Whether the client is not waited for.
     fn holds(&self) -> bool {
-        self.most_held > WRITE_BUFFER && self.outgoing.len() <= self.most_held
+        self.share.as_ref().is_some_and(Share::is_open)
     }
 
     /// Sends what the socket takes at once.
@@ -157,6 +158,9 @@ impl Carried {
         }
         self.stalled = None;
         self.outgoing.advance(written.min(held));
+        if let Some(share) = &mut self.share {
+            share.leave(self.outgoing.len());
+        }
         Poll::Ready(Ok(written.saturating_sub(held)))
     }
 }
@@ -400,7 +404,12 @@ impl AsyncWrite for HandedStream {
                     0 => {}
                     sent => return Poll::Ready(Ok(sent)),
                 },
-                Poll::Pending if carried.outgoing.len() + total <= carried.most_held => {
+                Poll::Pending
+                    if carried
+                        .share
+                        .as_mut()
+                        .is_some_and(|share| share.take(total)) =>
+                {
                     for slice in slices {
                         carried.outgoing.extend_from_slice(slice);
                     }

@@ -21,6 +21,7 @@ use crate::edge::answer_writer::{Manner, WriteError, write_answer};
 use crate::edge::connection::{Connection, Filled};
 use crate::edge::date::Persistence;
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
+use crate::edge::held_back::Share;
 use crate::edge::limits::Limits;
 use crate::edge::log_entry::Outcome;
 use crate::edge::pages;
@@ -297,8 +298,9 @@ impl Lane {
         let limits = lent.handed.snapshot.limits.clone();
         let mut carried = Carried::new(stream, incoming, limits.send);
         if let Some(fill) = &lent.handed.fill {
-            let most = usize::try_from(fill.pages.rules().max_page).unwrap_or(usize::MAX);
-            carried = carried.holding(most.saturating_add(HEAD_ROOM));
+            let most = fill.pages.rules().max_page.saturating_add(HEAD_ROOM);
+            let room = self.state.held_back.clone();
+            carried = carried.holding(Share::new(room, most, fill.is_waited_for.clone()));
         }
         let answered = lent.handed.answered_here.clone();
         let cut = lent.handed.cut.clone();
@@ -396,4 +398,4 @@ fn local_address(stream: &Stream) -> Option<SocketAddr> {
 /// Bytes of an answer that nobody reads, in one piece.
 const REFRESH_BUFFER: usize = 64 * 1024;
 /// Room for the head of a page, beside its content.
-const HEAD_ROOM: usize = 64 * 1024;
+const HEAD_ROOM: u64 = 64 * 1024;

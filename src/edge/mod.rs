@@ -8,6 +8,7 @@
 //! - [`answer_writer`] writes an [`Answer`](crate::site::Answer) on HTTP/1.
 //! - [`sending`] is a write that waits for a slow client.
 //! - [`handed_stream`] is the stream that Pingora gets: one request, then silence.
+//! - [`held_back`] is the room for answers that slow clients do not take while others wait for them.
 //! - [`handed`] is what the lane has found out about a lent request.
 //! - [`log_entry`] keeps what the access log needs of a request.
 //! - [`pages`] is what the page cache says to a request.
@@ -35,6 +36,7 @@ pub mod deadline;
 pub mod failure;
 pub mod handed;
 pub mod handed_stream;
+pub mod held_back;
 pub mod intake;
 pub mod lane;
 pub mod limits;

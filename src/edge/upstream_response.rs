@@ -41,9 +41,14 @@ pub fn judge_switch(handed: &Handed, response: &ResponseHeader) -> Result<()> {
         }
         return Ok(());
     }
-    let to = response.headers.get(UPGRADE);
+    let mut to = response.headers.get_all(UPGRADE).iter();
+    let switches = response.version == http::Version::HTTP_11
+        && to
+            .next()
+            .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"))
+        && to.next().is_none();
     match &handed.tunnel {
-        Some(grant) if to.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket")) => {
+        Some(grant) if switches => {
             grant.give();
             Ok(())
         }

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,6 +60,8 @@ struct Row {
     number: u64,
     place: Place,
     size: u64,
+    /// Its content is in the file: until then that may have an older one.
+    is_written: bool,
 }
 
 impl Index {
@@ -77,6 +80,7 @@ impl Index {
             number: self.next,
             place,
             size,
+            is_written: false,
         };
         self.bytes += size;
         if let Some((_, before)) = self.rows.push(key, row) {
@@ -150,12 +154,16 @@ impl Disk {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&settings.dir)?;
         let path = settings.dir.join(FILE);
-        let (file, index) = match open_file(settings, &path) {
+        let open = || {
+            let opened = guarded(|| Ok(open_file(settings, &path)));
+            opened.unwrap_or_else(|why| Err(DiskError::Useless(why)))
+        };
+        let (file, index) = match open() {
             Err(DiskError::Useless(why)) => {
                 // Pages can be made again.
                 tracing::warn!("{}: begun anew: {why}", path.display());
                 std::fs::remove_file(&path)?;
-                open_file(settings, &path)?
+                open()?
             }
             opened => opened?,
         };
@@ -196,6 +204,18 @@ impl Disk {
             .then(|| self.settings.clone())
     }
 
+    /// What it was opened with.
+    #[must_use]
+    pub fn settings(&self) -> &StoreSettings {
+        &self.settings
+    }
+
+    /// Whether another process was told of a purge and has left a mark: all that is here may be old.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        self.settings.dir.join(USELESS).exists()
+    }
+
     /// Pages and their bytes.
     #[must_use]
     pub fn held(&self) -> (u64, u64) {
@@ -205,7 +225,11 @@ impl Disk {
 
     /// A page.
     pub async fn read(&self, key: &[u8]) -> Option<Page> {
-        let place = self.index.lock().rows.get(key)?.place.clone();
+        let place = {
+            let mut index = self.index.lock();
+            let row = index.rows.get(key).filter(|row| row.is_written)?;
+            row.place.clone()
+        };
         let (file, key) = (self.file.clone(), Box::<[u8]>::from(key));
         let read = tokio::task::spawn_blocking(move || {
             let bytes = content(&file, &key)?;
@@ -309,11 +333,14 @@ impl Writer {
             };
             let is_broken = self.broken.load(Ordering::Acquire);
             let has_work = !pages.is_empty() || !gone.is_empty();
-            if has_work
-                && !is_broken
-                && let Err(error) = self.commit(&pages, &gone)
-            {
-                self.give_up(&error);
+            if has_work && !is_broken {
+                match guarded(|| {
+                    self.commit(&pages, &gone)
+                        .map_err(|error| error.to_string())
+                }) {
+                    Ok(()) => self.note_written(&pages),
+                    Err(why) => self.give_up(&why),
+                }
             }
             for done in told {
                 let _ = done.send(());
@@ -324,8 +351,19 @@ impl Writer {
         }
     }
 
+    fn note_written(&self, pages: &HashMap<Box<[u8]>, (Arc<Page>, u64)>) {
+        let mut index = self.index.lock();
+        for (key, (_, number)) in pages {
+            if let Some(row) = index.rows.peek_mut(key)
+                && row.number == *number
+            {
+                row.is_written = true;
+            }
+        }
+    }
+
     /// What was purged must not come back: a file that cannot be written is done away with.
-    fn give_up(&self, error: &redb::Error) {
+    fn give_up(&self, error: &str) {
         let path = self.path.display();
         tracing::warn!("{path}: begun anew, as it cannot be written: {error}");
         if let Err(error) = std::fs::remove_file(&self.path) {
@@ -398,6 +436,13 @@ fn gather(
     false
 }
 
+/// Does something with the file. The database takes some kinds of damage for a fault of its own and panics: that is an error
+/// here.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    std::panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err("the file is damaged".to_owned()))
+}
+
 /// Reads the index.
 fn load(file: &Database) -> Result<Index, redb::Error> {
     // Both tables are there from the first time on.
@@ -421,13 +466,27 @@ fn load(file: &Database) -> Result<Index, redb::Error> {
                     path: row.path.into(),
                     tags: row.tags.into_iter().map(Into::into).collect(),
                 };
-                index.put(key, place, row.size);
+                index.put(key.clone(), place, row.size);
+                if let Some(row) = index.rows.peek_mut(&key) {
+                    row.is_written = true;
+                }
             }
             // Of no use any more.
             _ => index.gone.push(key),
         }
     }
     Ok(index)
+}
+
+/// Removes the pages in `dir`.
+///
+/// # Errors
+/// Those of removing a file that is there.
+pub fn remove_file(dir: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(dir.join(FILE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Has whoever opens the pages in `dir` next begin anew; nothing when there are none.

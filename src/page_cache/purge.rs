@@ -195,9 +195,10 @@ pub fn is_allowed<F: Fields + ?Sized>(pages: &SitePages, fields: &F, sender: Sen
         .flat_map(|name| fields.lines(name))
         .flat_map(members)
         .peekable();
-    let is_passed_on = named.peek().is_some()
-        || fields.first("forwarded").is_some()
-        || fields.first("via").is_some();
+    let is_passed_on = SIGNS.iter().any(|name| fields.first(name).is_some())
+        || sender
+            .ip_field
+            .is_some_and(|name| fields.first(name).is_some());
     if !is_passed_on {
         return may(sender.peer);
     }
@@ -213,6 +214,18 @@ pub fn is_allowed<F: Fields + ?Sized>(pages: &SitePages, fields: &F, sender: Sen
 const TAGS_TO_PURGE: [&str; 3] = ["xkey-purge", "x-cache-tag", "cache-tags"];
 /// Fields that a token is said in.
 const TOKENS: [&str; 3] = ["x-purge-token", "x-purge-key", "x-vc-purge-key"];
+/// Fields that only proxies send, beside a site's own.
+const SIGNS: [&str; 9] = [
+    "x-forwarded-for",
+    "x-real-ip",
+    "cf-connecting-ip",
+    "true-client-ip",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-port",
+    "forwarded",
+    "via",
+];
 /// Fields in which proxies name addresses.
 const PASSED_ON: [&str; 4] = [
     "x-forwarded-for",

@@ -1,6 +1,7 @@
 //! The store as Pingora's cache sees it.
 
 use std::any::Any;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -40,6 +41,8 @@ pub struct Fill {
     pub now: i64,
     /// The old page that Pingora was shown, which the application confirms or replaces.
     pub shown: Arc<OnceLock<Arc<Page>>>,
+    /// Whether others may wait for the answer: it may still become a page.
+    pub is_waited_for: Arc<AtomicBool>,
     /// Arguments of the query that the application does not see.
     pub left_out: Option<Box<[u8]>>,
 }
@@ -71,6 +74,7 @@ impl Fill {
             is_refresh: false,
             now,
             shown: Arc::default(),
+            is_waited_for: Arc::new(AtomicBool::new(true)),
             left_out: key.left_out.clone(),
             key,
         }

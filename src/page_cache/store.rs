@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use parking_lot::{Mutex, RwLock};
@@ -31,8 +31,10 @@ pub struct PageStore {
     disk: RwLock<Option<Arc<Disk>>>,
     /// The disk that is wanted and not there, or not any more.
     wanted_disk: Mutex<Option<StoreSettings>>,
-    /// Where pages on disk are, or would be.
-    dir: Mutex<PathBuf>,
+    /// Where pages on disk are, were, or would be: few, as settings name one.
+    dirs: Mutex<Vec<PathBuf>>,
+    /// Whether old pages are there that could not be marked as such.
+    has_unmarked: AtomicBool,
     purged: AtomicU64,
 }
 
@@ -113,7 +115,8 @@ impl PageStore {
             compressor: compressor.ok(),
             disk: RwLock::default(),
             wanted_disk: Mutex::default(),
-            dir: Mutex::new(settings.dir.clone()),
+            dirs: Mutex::new(vec![settings.dir.clone()]),
+            has_unmarked: AtomicBool::new(false),
             purged: AtomicU64::new(0),
         }
     }
@@ -121,34 +124,46 @@ impl PageStore {
     /// Takes on other bounds, and the disk when a site wants it.
     pub fn reconfigure(&self, settings: &StoreSettings, wants_disk: bool) {
         self.pages.set_capacity(settings.memory);
-        self.dir.lock().clone_from(&settings.dir);
+        self.note_dir(&settings.dir);
         let mut disk = self.disk.write();
-        match (&*disk, wants_disk) {
-            (Some(disk), true) => disk.reconfigure(settings.disk),
-            (None, true) => {
-                *disk = Disk::open(settings);
-                *self.wanted_disk.lock() = disk.is_none().then(|| settings.clone());
-            }
-            (_, false) => {
-                *disk = None;
-                *self.wanted_disk.lock() = None;
-                drop(disk);
-                // From now on nobody tells of purges.
-                self.mark_disk();
-            }
+        let stays = disk
+            .as_ref()
+            .is_some_and(|disk| disk.settings().dir == settings.dir);
+        if let (Some(disk), true, true) = (&*disk, stays, wants_disk) {
+            disk.reconfigure(settings.disk);
+            return;
         }
+        if disk.take().is_some() || !wants_disk {
+            // From now on nobody tells what is left there of purges.
+            self.mark_disk();
+        }
+        if wants_disk {
+            *disk = self.open_disk(settings, true);
+        }
+        *self.wanted_disk.lock() = (wants_disk && disk.is_none()).then(|| settings.clone());
     }
 
-    /// Once a second: a disk that another process has used may be free by now.
+    /// Once a second: a disk that another process has used may be free by now, or that one was told of a purge that this one
+    /// has not heard of.
     pub fn tick(&self) {
-        let broken = self.disk.read().as_ref().and_then(|disk| disk.broken());
-        if let Some(settings) = broken {
+        let disk = self.disk.read().clone();
+        if let Some(disk) = disk {
+            if disk.is_marked() {
+                tracing::info!("another process was told of a purge: pages are begun anew");
+                self.forget(Purge {
+                    site: None,
+                    host: None,
+                    what: What::All,
+                });
+            } else if disk.broken().is_none() {
+                return;
+            }
+            *self.wanted_disk.lock() = Some(disk.settings().clone());
             *self.disk.write() = None;
-            *self.wanted_disk.lock() = Some(settings);
         }
         let wanted = self.wanted_disk.lock().clone();
         if let Some(settings) = wanted
-            && let Some(opened) = Disk::open_quietly(&settings)
+            && let Some(opened) = self.open_disk(&settings, false)
         {
             tracing::info!("{}: pages are kept on disk", settings.dir.display());
             *self.disk.write() = Some(opened);
@@ -160,6 +175,29 @@ impl PageStore {
     pub fn leave_disk(&self) {
         *self.wanted_disk.lock() = None;
         *self.disk.write() = None;
+    }
+
+    /// Opens the disk. What could not be marked as old is removed first.
+    fn open_disk(&self, settings: &StoreSettings, says_why_not: bool) -> Option<Arc<Disk>> {
+        if self.has_unmarked.load(Ordering::Acquire) {
+            self.dirs
+                .lock()
+                .iter()
+                .try_for_each(|dir| disk::remove_file(dir))
+                .ok()?;
+            self.has_unmarked.store(false, Ordering::Release);
+        }
+        match says_why_not {
+            true => Disk::open(settings),
+            false => Disk::open_quietly(settings),
+        }
+    }
+
+    fn note_dir(&self, dir: &Path) {
+        let mut dirs = self.dirs.lock();
+        if dirs.iter().all(|known| known != dir) {
+            dirs.push(dir.to_owned());
+        }
     }
 
     /// A page, without the disk's.
@@ -262,8 +300,11 @@ impl PageStore {
 
     /// What is on a disk that is not at hand is not told of a purge: it is not to be used again.
     fn mark_disk(&self) {
-        if let Err(error) = disk::mark_useless(&self.dir.lock()) {
-            tracing::warn!(%error, "old pages on disk could not be marked as such");
+        for dir in &*self.dirs.lock() {
+            if let Err(error) = disk::mark_useless(dir) {
+                tracing::warn!(%error, "{}: old pages could not be marked as such", dir.display());
+                self.has_unmarked.store(true, Ordering::Release);
+            }
         }
     }
 

@@ -687,12 +687,23 @@ fn what_is_purged_while_pages_are_not_kept_on_disk_is_not_found_there_later() {
         server.wait_for_log(from, "reloaded");
     };
     let say = |body: &str| responder.on("/a/", Script::answers(format!("{HTML}\r\n{body}")));
-    for (other, method) in [("{store: memory, valid: 1h}", "PURGE"), ("off", "GET")] {
+    for (other, method) in [
+        ("{store: memory, valid: 1h}", "PURGE"),
+        ("off", "GET"),
+        ("elsewhere", "PURGE"),
+    ] {
         say("old");
         server.send("PURGE", "/.*", &[], b"");
         server.get("/a/").assert(200, b"old");
         server.get("/a/").assert(200, b"old");
-        reload(&with(other));
+        // Also when the settings do not name the folder any more.
+        let elsewhere =
+            Config::wordpress(&root, &responder).site("page_cache", "{store: memory, valid: 1h}");
+        reload(&if other == "elsewhere" {
+            elsewhere
+        } else {
+            with(other)
+        });
         // Where there is no page cache nobody heeds it.
         server.send(method, "/a/", &[], b"");
         say("new");
@@ -703,6 +714,50 @@ fn what_is_purged_while_pages_are_not_kept_on_disk_is_not_found_there_later() {
         });
         assert_eq!(answer.status, 200);
         server.get("/a/").assert(200, b"new");
+    }
+}
+
+#[test]
+fn a_file_of_pages_that_is_none_is_begun_anew() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let pages = tempfile::tempdir().unwrap();
+    let config = Config::wordpress(&root, &responder)
+        .site("page_cache", "{store: disk, valid: 1h}")
+        .top(
+            "page_store",
+            &format!("{{dir: \"{}\"}}", pages.path().display()),
+        );
+    for junk in [&b""[..], b"junk", &[0; 100_000], &[0xff; 5000]] {
+        std::fs::write(pages.path().join("pages.redb"), junk).unwrap();
+        let server = Nostat::start(&config);
+        server.get("/a/").assert(200, b"php GET /a/ 0");
+        assert_eq!(server.send("PURGE", "/a/", &[], b"").body, b"1 purged\n");
+        assert!(server.stop().status.success());
+    }
+}
+
+#[test]
+fn many_slow_clients_are_held_for_within_a_bound() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let config = Config::wordpress(&root, &responder)
+        .site("page_cache", "{store: memory, query: [n]}")
+        .top("page_store", "{memory: 4MiB}");
+    let server = Nostat::start(&config);
+    let body = "x".repeat(1_500_000);
+    let mut clients = Vec::new();
+    for number in 0..40 {
+        let uri = format!("/long/?n={number}");
+        responder.on(&uri, Script::answers(format!("{HTML}\r\n{body}")));
+        let mut client = server.connect();
+        client.send(format!("GET {uri} HTTP/1.1\r\nHost: example.com\r\n\r\n").as_bytes());
+        clients.push(client);
+    }
+    responder.wait_for(40);
+    // Others are served meanwhile, and everybody gets the whole answer.
+    server.get("/other/").assert(200, b"php GET /other/ 0");
+    for client in &mut clients {
+        let answer = client.read("GET");
+        assert_eq!((answer.status, answer.body.len()), (200, body.len()));
     }
 }
 

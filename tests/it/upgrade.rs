@@ -175,6 +175,38 @@ fn pages_on_disk_go_over_to_the_successor() {
     });
 }
 
+#[test]
+fn a_purge_that_reaches_the_old_process_counts_in_the_new_one() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let pages = tempfile::tempdir().unwrap();
+    let config = Config::wordpress(&root, &responder)
+        .site("page_cache", "{store: disk, valid: 1h}")
+        .top(
+            "page_store",
+            &format!("{{dir: \"{}\"}}", pages.path().display()),
+        );
+    let (config, socket) = with_socket(&root, config);
+    let server = Nostat::start(&config);
+    let port = server.port();
+    let get = || {
+        let address = ([127, 0, 0, 1], port).into();
+        crate::support::client::Connection::open(address)
+            .get("/page/")
+            .body
+    };
+    assert_eq!(get(), b"php GET /page/ 0");
+    let mut late = server.connect();
+    late.send(b"PURGE /page/ HTTP/1.1\r\nHost: exa");
+    let _successor = Successor::of(&upgrade(&socket));
+    responder.on(
+        "/page/",
+        crate::support::fake_responder::Script::answers("Content-Type: text/html\r\n\r\nnew"),
+    );
+    late.send(b"mple.com\r\n\r\n");
+    assert_eq!(late.read("PURGE").status, 200);
+    eventually("the new page", || (get() == b"new").then_some(()));
+}
+
 /// The text of a settings file for a server that listens here.
 fn settings_file(root: &DocumentRoot, port: u16) -> PathBuf {
     let file = root.outside().join("activated.yaml");
