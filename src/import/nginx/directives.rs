@@ -85,6 +85,12 @@ fn block(file: &Rc<str>, tokens: &mut Tokens<'_>, depth: usize) -> Result<Vec<Di
                     begin = line;
                 }
                 words.push(word);
+                if words.len() > MOST {
+                    return Err(wrong(
+                        begin,
+                        "a directive of more words than can be imported",
+                    ));
+                }
                 continue;
             }
             Kind::Close if words.is_empty() && depth > 0 => return Ok(found),
@@ -116,6 +122,12 @@ fn block(file: &Rc<str>, tokens: &mut Tokens<'_>, depth: usize) -> Result<Vec<Di
             place,
             block,
         });
+        if found.len() > MOST {
+            return Err(wrong(
+                line,
+                "more directives in a block than can be imported",
+            ));
+        }
     }
 }
 
@@ -128,6 +140,8 @@ fn wrong(line: usize, reason: &str) -> Wrong {
 
 /// Far more than a configuration has, and little for the stack.
 const MAX_DEPTH: usize = 64;
+/// Words of a directive, and directives of a block: far more than are written by hand.
+const MOST: usize = 10_000;
 const SHOWN_CHARS: usize = 90;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -185,5 +199,15 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = parse(&Rc::from("n.conf"), &bytes);
         }
+    }
+
+    #[test]
+    fn what_nobody_writes_by_hand_is_refused() {
+        let file = Rc::from("n.conf");
+        let many = "a;".repeat(MOST + 1);
+        assert!(parse(&file, many.as_bytes()).is_err());
+        let long = format!("a{};", " b".repeat(MOST + 1));
+        assert!(parse(&file, long.as_bytes()).is_err());
+        assert!(parse(&file, "a;".repeat(MOST).as_bytes()).is_ok());
     }
 }
