@@ -129,7 +129,7 @@ impl Orderly {
             entries = settings.cache.max,
             descriptors = settings.cache.descriptors,
             connections = self.state.most_connections(),
-            watch = ?settings.cache.watch,
+            watch = settings.cache.watch.as_str(),
             "serving"
         );
         service_manager::ready("serving");

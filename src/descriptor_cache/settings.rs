@@ -44,6 +44,17 @@ pub enum Watch {
     Off,
 }
 
+impl Watch {
+    /// The word of the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::On => "on",
+            Self::Off => "off",
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
