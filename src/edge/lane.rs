@@ -369,7 +369,9 @@ fn refresh(state: &Arc<State>, door: &Arc<Door>, stop: &ShutdownWatch, lent: Len
             client.write_all(&lent.lent_head).await?;
             tokio::io::copy(&mut client, &mut tokio::io::sink()).await
         };
-        let (_, asked) = tokio::join!(door.process_new_http(session, &stop), ask);
+        // What comes back is let go of at once: only then does the reading side see the end.
+        let answer = async { drop(door.process_new_http(session, &stop).await) };
+        let ((), asked) = tokio::join!(answer, ask);
         if let (Some(fill), Err(error)) = (fill, asked) {
             tracing::debug!(%error, "{}: a page was not fetched anew", fill.pages.name());
         }

@@ -1088,3 +1088,61 @@ fn a_field_in_two_lines_is_another_page() {
     shop.body("/a/", &both, "two");
     shop.body("/a/", &both[..1], "one");
 }
+
+#[test]
+fn many_readers_and_purges_hang_nobody_and_show_nothing_old() {
+    for store in ["memory", "disk"] {
+        let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+        let pages = tempfile::tempdir().unwrap();
+        let config = Config::wordpress(&root, &responder)
+            .site("page_cache", &format!("{{store: {store}, valid: 1h}}"))
+            .top(
+                "page_store",
+                &format!("{{dir: \"{}\"}}", pages.path().display()),
+            );
+        let (server, say) = (Nostat::start(&config), |version: usize| {
+            let body = format!("{version:09}{}", "x".repeat(30_000));
+            for uri in ["/a/", "/b/", "/c/"] {
+                responder.on(uri, Script::answers(format!("{HTML}\r\n{body}")));
+            }
+        });
+        say(0);
+        let (least, stop) = (
+            AtomicUsize::new(0),
+            std::sync::atomic::AtomicBool::new(false),
+        );
+        thread::scope(|scope| {
+            for number in 0..8 {
+                let (server, least, stop) = (&server, &least, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::SeqCst) {
+                        let mut connection = server.connect();
+                        for uri in ["/a/", "/b/", "/c/"].iter().cycle().take(3 + number) {
+                            let expected = least.load(Ordering::SeqCst);
+                            let answer = connection.get(uri);
+                            assert_eq!(answer.status, 200);
+                            let version = std::str::from_utf8(&answer.body[..9]).unwrap();
+                            assert!(
+                                version.parse::<usize>().unwrap() >= expected,
+                                "{version} {expected}"
+                            );
+                            if answer.closes() {
+                                break;
+                            }
+                        }
+                    }
+                });
+            }
+            let mut purger = server.connect();
+            for version in 1..=STRESS {
+                say(version);
+                assert_eq!(purger.request("PURGE", "/.*", &[], b"").status, 200);
+                least.store(version, Ordering::SeqCst);
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+    }
+}
+
+/// Purges of a run with many readers.
+const STRESS: usize = 300;
