@@ -237,6 +237,8 @@ impl ConnectionFilter for MostConnections {
 
 /// The last words: what the cache has done, and every access log line out.
 fn finish(state: &State) {
+    // A file that is left half written costs its repair at the next start.
+    state.pages.wait_for_disk(LOG_PATIENCE);
     let counted = state.cache.counters().snapshot();
     tracing::info!(
         opens = counted.calls.opens,

@@ -42,6 +42,7 @@ pub struct Disk {
     orders: SyncSender<Order>,
     most_bytes: Arc<AtomicU64>,
     broken: Arc<AtomicBool>,
+    ended: Mutex<Option<Receiver<()>>>,
 }
 
 /// What is on disk, the longest unused first to go.
@@ -178,9 +179,14 @@ impl Disk {
             most_bytes: most_bytes.clone(),
             broken: broken.clone(),
         };
+        let (ends, ended) = std::sync::mpsc::channel::<()>();
         std::thread::Builder::new()
             .name("page writer".into())
-            .spawn(move || writer.run(&received))?;
+            .spawn(move || {
+                // Dropped with the thread's end.
+                let _ends = ends;
+                writer.run(&received);
+            })?;
         Ok(Arc::new(Disk {
             settings: settings.clone(),
             file,
@@ -188,6 +194,7 @@ impl Disk {
             orders,
             most_bytes,
             broken,
+            ended: Mutex::new(Some(ended)),
         }))
     }
 
@@ -202,6 +209,12 @@ impl Disk {
         self.broken
             .load(Ordering::Acquire)
             .then(|| self.settings.clone())
+    }
+
+    /// What ends when the last thing has been written, once the disk is let go of.
+    #[must_use]
+    pub fn end(&self) -> Option<Receiver<()>> {
+        self.ended.lock().take()
     }
 
     /// What it was opened with.

@@ -5,7 +5,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
 use quick_cache::sync::Cache;
@@ -35,6 +36,8 @@ pub struct PageStore {
     dirs: Mutex<Vec<PathBuf>>,
     /// Whether old pages are there that could not be marked as such.
     has_unmarked: AtomicBool,
+    /// Ends with the last write to a disk that was let go of.
+    leaving: Mutex<Option<Receiver<()>>>,
     purged: AtomicU64,
 }
 
@@ -117,6 +120,7 @@ impl PageStore {
             wanted_disk: Mutex::default(),
             dirs: Mutex::new(vec![settings.dir.clone()]),
             has_unmarked: AtomicBool::new(false),
+            leaving: Mutex::default(),
             purged: AtomicU64::new(0),
         }
     }
@@ -174,7 +178,18 @@ impl PageStore {
     /// Lets go of the disk, for another process; what is still to be written is.
     pub fn leave_disk(&self) {
         *self.wanted_disk.lock() = None;
-        *self.disk.write() = None;
+        let left = self.disk.write().take();
+        if let Some(disk) = left {
+            *self.leaving.lock() = disk.end();
+        }
+    }
+
+    /// Waits until what was to be written when the disk was let go of is written, `patience` at most. Blocks.
+    pub fn wait_for_disk(&self, patience: Duration) {
+        if let Some(leaving) = self.leaving.lock().take() {
+            // Whether it has ended or not: there is no more time.
+            let _ = leaving.recv_timeout(patience);
+        }
     }
 
     /// Opens the disk. What could not be marked as old is removed first.
