@@ -39,6 +39,16 @@ pub fn enable(session: &mut Session, store: &'static PageStore) {
         .enable(store, None, None, Some(&**LOCK), Some(overrides));
 }
 
+/// Has the next request fill the page when this one has ended and not said whether it did.
+///
+/// A write lock that is merely dropped trips an assertion of Pingora's in debug builds, before
+/// those that wait for it are told.
+pub fn let_others_fill(session: &mut Session) {
+    session
+        .cache
+        .release_write_lock(NoCacheReason::InternalError);
+}
+
 /// What is kept of an answer.
 pub fn judged(
     store: &PageStore,

@@ -440,6 +440,7 @@ impl ProxyHttp for Proxy {
         let Some(handed) = &passage.handed else {
             return;
         };
+        caching::let_others_fill(session);
         let status = match (session.response_written(), error) {
             (Some(header), None) => header.status.as_u16(),
             (Some(header), Some(error)) if status_of(error) != CLIENT_GONE => {
