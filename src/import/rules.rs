@@ -1,6 +1,7 @@
 //! `expires` and `add_header` as rules by path.
 
 use crate::settings::rules::field_name;
+use crate::settings::rules::{MAX_FIELD_VALUE, OWN_FIELDS};
 
 use super::inherited::Inherited;
 use super::nginx::directives::Directive;
@@ -96,7 +97,7 @@ impl Rules {
         // Pragma is no field of answers; what is the server's own is written here.
         if value.is_empty()
             || matches!(lower.as_str(), "pragma" | "expires")
-            || OWN.contains(&lower.as_str())
+            || OWN_FIELDS.contains(&lower.as_str())
         {
             notes.idle.insert(format!("add_header {name}"));
             return false;
@@ -113,7 +114,7 @@ impl Rules {
             notes.left_out(header, "headers", "values are plain text: no variables");
             return false;
         }
-        if value.len() > MAX_VALUE
+        if value.len() > MAX_FIELD_VALUE
             || value.contains(char::REPLACEMENT_CHARACTER)
             || field_name(name).is_err()
         {
@@ -161,21 +162,3 @@ fn joined(first: Option<String>, second: &str) -> String {
     }
     parts.join(", ")
 }
-
-/// Written from what an answer is.
-const OWN: [&str; 13] = [
-    "accept-ranges",
-    "connection",
-    "content-length",
-    "content-range",
-    "date",
-    "etag",
-    "keep-alive",
-    "last-modified",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-const MAX_VALUE: usize = 4096;

@@ -153,7 +153,8 @@ const HEADER_KEYS: Keys = Keys {
     later: &[],
 };
 
-const OWN_FIELDS: [&str; 13] = [
+/// Fields that are written from what an answer is, in lower case.
+pub const OWN_FIELDS: [&str; 13] = [
     "accept-ranges",
     "connection",
     "content-length",
@@ -170,4 +171,5 @@ const OWN_FIELDS: [&str; 13] = [
 ];
 
 const MAX_FIELD_NAME: usize = 128;
-const MAX_FIELD_VALUE: usize = 4096;
+/// The longest value of a field, in bytes.
+pub const MAX_FIELD_VALUE: usize = 4096;
