@@ -618,10 +618,7 @@ fn pages_on_disk_are_there_after_a_restart_unless_they_were_purged() {
     let pages = tempfile::tempdir().unwrap();
     let config = Config::wordpress(&root, &responder)
         .site("page_cache", "{store: disk, valid: 1h}")
-        .top(
-            "page_store",
-            &format!("{{dir: \"{}\"}}", pages.path().display()),
-        );
+        .pages_in(pages.path());
     let shop = |server| Shop {
         _root: DocumentRoot::empty(),
         responder: FakeResponder::start(),
@@ -674,10 +671,7 @@ fn what_is_purged_while_pages_are_not_kept_on_disk_is_not_found_there_later() {
     let with = |page_cache: &str| {
         Config::wordpress(&root, &responder)
             .site("page_cache", page_cache)
-            .top(
-                "page_store",
-                &format!("{{dir: \"{}\"}}", pages.path().display()),
-            )
+            .pages_in(pages.path())
     };
     let server = Nostat::start(&with("{store: disk, valid: 1h}"));
     let reload = |config: &Config| {
@@ -723,10 +717,7 @@ fn a_file_of_pages_that_is_none_is_begun_anew() {
     let pages = tempfile::tempdir().unwrap();
     let config = Config::wordpress(&root, &responder)
         .site("page_cache", "{store: disk, valid: 1h}")
-        .top(
-            "page_store",
-            &format!("{{dir: \"{}\"}}", pages.path().display()),
-        );
+        .pages_in(pages.path());
     for junk in [&b""[..], b"junk", &[0; 100_000], &[0xff; 5000]] {
         std::fs::write(pages.path().join("pages.redb"), junk).unwrap();
         let server = Nostat::start(&config);
@@ -1096,10 +1087,7 @@ fn many_readers_and_purges_hang_nobody_and_show_nothing_old() {
         let pages = tempfile::tempdir().unwrap();
         let config = Config::wordpress(&root, &responder)
             .site("page_cache", &format!("{{store: {store}, valid: 1h}}"))
-            .top(
-                "page_store",
-                &format!("{{dir: \"{}\"}}", pages.path().display()),
-            );
+            .pages_in(pages.path());
         let (server, say) = (Nostat::start(&config), |version: usize| {
             let body = format!("{version:09}{}", "x".repeat(30_000));
             for uri in ["/a/", "/b/", "/c/"] {

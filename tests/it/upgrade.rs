@@ -155,10 +155,7 @@ fn pages_on_disk_go_over_to_the_successor() {
     let pages = tempfile::tempdir().unwrap();
     let config = Config::wordpress(&root, &responder)
         .site("page_cache", "{store: disk, valid: 1h}")
-        .top(
-            "page_store",
-            &format!("{{dir: \"{}\"}}", pages.path().display()),
-        );
+        .pages_in(pages.path());
     let (config, socket) = with_socket(&root, config);
     let mut server = Nostat::start(&config);
     let port = server.port();
@@ -181,10 +178,7 @@ fn a_purge_that_reaches_the_old_process_counts_in_the_new_one() {
     let pages = tempfile::tempdir().unwrap();
     let config = Config::wordpress(&root, &responder)
         .site("page_cache", "{store: disk, valid: 1h}")
-        .top(
-            "page_store",
-            &format!("{{dir: \"{}\"}}", pages.path().display()),
-        );
+        .pages_in(pages.path());
     let (config, socket) = with_socket(&root, config);
     let server = Nostat::start(&config);
     let port = server.port();

@@ -76,6 +76,11 @@ impl Config {
         self
     }
 
+    /// Where pages that are kept on disk are.
+    pub fn pages_in(self, dir: &Path) -> Self {
+        self.top("page_store", &format!("{{dir: \"{}\"}}", dir.display()))
+    }
+
     /// The file's text.
     pub fn render(&self, listen: &str, spool: &Path) -> String {
         let mut text = format!("listen: [\"{listen}\"]\n");
