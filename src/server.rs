@@ -25,6 +25,7 @@ use crate::edge::lane;
 use crate::edge::proxy::{Door, Proxy};
 use crate::fastcgi::session::Responder;
 use crate::inherited::Inherited;
+use crate::limited::Limit;
 use crate::orders::{Begin, Orderly};
 use crate::settings::Settings;
 use crate::signals;
@@ -69,10 +70,10 @@ pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(
     let mut settings = settings;
     settings.cache.descriptors.get_or_insert(budget.cached);
     let workers = settings.workers.unwrap_or_else(processors);
-    let addresses: Vec<String> = settings
+    let addresses: Vec<(String, bool)> = settings
         .listen
         .iter()
-        .map(|listen| listen.address.to_string())
+        .map(|listen| (listen.address.to_string(), listen.proxy_protocol))
         .collect();
     let state = State::start(settings, Clock::system(), budget.connections)?;
     let (succeeded, stop_admin) = tokio::sync::watch::channel(false);
@@ -82,12 +83,17 @@ pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(
 
     let mut server = Server::new_with_opt_and_conf(None, pingora_conf(workers));
     server.bootstrap();
-    server.add_service(listening(
-        &state,
-        &server.configuration,
-        &addresses,
-        listeners,
-    ));
+    for speaks_proxy in [false, true] {
+        let of_kind = addresses
+            .iter()
+            .filter(|(_, speaks)| *speaks == speaks_proxy);
+        let addresses: Vec<_> = of_kind.map(|(address, _)| address.clone()).collect();
+        if !addresses.is_empty() {
+            let conf = &server.configuration;
+            let service = listening(&state, conf, &addresses, &listeners, speaks_proxy);
+            server.add_service(service);
+        }
+    }
     let (admin_file, admin_ended) = admin_file;
     let admin_file = Arc::new(Mutex::new(admin_file));
     let (file, watch) = file.unzip();
@@ -159,18 +165,21 @@ fn pingora_conf(workers: usize) -> ServerConf {
     }
 }
 
-/// The service that listens, following our order to stop instead of Pingora's.
+/// The service that listens, following our order to stop instead of Pingora's. `speaks_proxy`: whoever connects speaks the
+/// PROXY protocol.
 fn listening(
     state: &Arc<State>,
     conf: &Arc<ServerConf>,
     addresses: &[String],
-    bound: Bound,
+    bound: &Bound,
+    speaks_proxy: bool,
 ) -> Listening<impl Service + use<>> {
     let lane_state = state.clone();
     let on_connection = move |door: Arc<Door>, stream, stop: &ShutdownWatch| {
         // A task of its own, so that what Pingora keeps of a connection goes now and nothing of it is passed through at
         // each request. It is this task that a stop waits for; see `Lifecycle`.
-        tokio::spawn(lane::serve(lane_state.clone(), door, stream, stop.clone()));
+        let state = lane_state.clone();
+        tokio::spawn(lane::serve(state, door, stream, stop.clone(), speaks_proxy));
         let done: futures::future::BoxFuture<'static, Option<pingora_core::protocols::Stream>> =
             Box::pin(async { None });
         done
@@ -190,7 +199,7 @@ fn listening(
     }
     Listening {
         service,
-        fds: bound.0,
+        fds: bound.0.clone(),
         stop: state.lifecycle.order(),
     }
 }
@@ -231,7 +240,11 @@ impl std::fmt::Debug for MostConnections {
 #[async_trait]
 impl ConnectionFilter for MostConnections {
     async fn should_accept(&self, _: Option<&SocketAddr>) -> bool {
-        self.0.lifecycle.expect(self.0.most_connections())
+        let has_room = self.0.lifecycle.expect(self.0.most_connections());
+        if !has_room {
+            self.0.limited.count(Limit::Connections);
+        }
+        has_room
     }
 }
 

@@ -12,18 +12,22 @@ use crate::clock::{Clock, Tick};
 use crate::descriptor_cache::DescriptorCache;
 use crate::edge::Limits;
 use crate::edge::held_back::HeldBack;
+use crate::edge::per_address::PerAddress;
 use crate::fastcgi::limiter::{Limiter, Limiters};
 use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
 use crate::hot_paths::HotPaths;
 use crate::lifecycle::Lifecycle;
+use crate::limited::Limited;
 use crate::metrics::{BySite, Durations, Reloads, Requests};
 use crate::origin::{self, Origins, Pool, Pools};
 use crate::page_cache::counters::PageCounters;
 use crate::page_cache::site_pages::PagesError;
 use crate::page_cache::{PageStore, SitePages, StoreKind};
+use crate::rate_limits::{self, RateLimits};
 use crate::request::client::TrustedProxies;
 use crate::request::head::HeadLimits;
+use crate::request::pattern::PatternError;
 use crate::settings::Settings;
 use crate::site::settings::PageCache;
 use crate::site::{Backend, Preset, SiteSettings, Sites, StaticSite};
@@ -58,6 +62,12 @@ pub struct State {
     pub durations: Durations,
     /// Which paths are asked for most, and which are slow.
     pub hot_paths: HotPaths,
+    /// How often clients have met each limit.
+    pub limited: Arc<Limited>,
+    /// Open connections of each address, where they are limited.
+    pub per_address: PerAddress,
+    /// Requests of each client, as far as they are limited.
+    pub rates: Arc<rate_limits::Counting>,
     /// Reloads counted.
     pub reloads: Reloads,
     /// When the process started.
@@ -82,6 +92,8 @@ impl State {
         let requests = BySite::default();
         let pages: &PageStore = Box::leak(Box::new(PageStore::new(&settings.page_store)));
         let page_counters = BySite::default();
+        let rates = Arc::new(rate_limits::Counting::new(clock.clone()));
+        let limited = Arc::new(Limited::default());
         let held_back = Arc::new(HeldBack::new(settings.page_store.memory / HELD_SHARE));
         let lasting = Lasting {
             cache: &cache,
@@ -90,6 +102,8 @@ impl State {
             requests: &requests,
             pages,
             page_counters: &page_counters,
+            rates: &rates,
+            limited: &limited,
         };
         let snapshot = Snapshot::load(settings, &lasting, None)?;
         let most = snapshot.settings.limits.connections.unwrap_or(connections);
@@ -110,6 +124,9 @@ impl State {
             page_counters,
             durations: Durations::default(),
             hot_paths: HotPaths::default(),
+            limited,
+            per_address: PerAddress::default(),
+            rates,
             reloads: Reloads::default(),
             most_connections: AtomicUsize::new(most),
         }))
@@ -128,6 +145,8 @@ impl State {
             requests: &self.requests,
             pages: self.pages,
             page_counters: &self.page_counters,
+            rates: &self.rates,
+            limited: &self.limited,
         };
         let snapshot = Snapshot::load(settings, &lasting, Some(&before))?;
         let settings = &snapshot.settings;
@@ -179,6 +198,10 @@ pub struct Snapshot {
     pub access_log: AccessLog,
     /// Counts requests that are for no site.
     pub unplaced: Arc<Requests>,
+    /// How many requests one client may make.
+    pub rate_limits: RateLimits,
+    /// Counts clients that meet a limit.
+    pub limited: Arc<Limited>,
     /// The page cache.
     pub pages: &'static PageStore,
     responders: HashMap<Address, Upstream>,
@@ -193,6 +216,8 @@ struct Lasting<'a> {
     requests: &'a BySite<Requests>,
     pages: &'static PageStore,
     page_counters: &'a BySite<PageCounters>,
+    rates: &'a Arc<rate_limits::Counting>,
+    limited: &'a Arc<Limited>,
 }
 
 /// A responder as a request needs it.
@@ -212,6 +237,9 @@ pub enum LoadError {
     /// An origin's name.
     #[error("origin: {0}")]
     Origin(#[source] std::io::Error),
+    /// A rate limit.
+    #[error("rate_limits: {0}")]
+    RateLimit(#[source] PatternError),
     /// The access log.
     #[error("access_log: {0}")]
     AccessLog(#[source] std::io::Error),
@@ -266,6 +294,9 @@ impl Snapshot {
             trusted: TrustedProxies::new(settings.trusted_proxies.clone()),
             access_log: open_log(&settings.access_log, before).map_err(LoadError::AccessLog)?,
             unplaced: lasting.requests.of(""),
+            rate_limits: RateLimits::new(&settings.rate_limits, lasting.rates)
+                .map_err(LoadError::RateLimit)?,
+            limited: lasting.limited.clone(),
             pages: lasting.pages,
             responders,
             origins,

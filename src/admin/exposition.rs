@@ -21,6 +21,7 @@ pub fn render(state: &State) -> String {
     requests(&mut text, state);
     durations(&mut text, state);
     connections(&mut text, state);
+    limits(&mut text, state);
     cache(&mut text, state);
     pages(&mut text, state);
     responders(&mut text, state);
@@ -111,6 +112,30 @@ fn connections(text: &mut Text, state: &State) {
         &[],
         state.most_connections() as u64,
     );
+}
+
+fn limits(text: &mut Text, state: &State) {
+    let name = "nostat_limited_total";
+    let help = "How often clients have met a limit, by its key in the settings.";
+    text.family(name, "counter", help);
+    for (limit, count) in state.limited.counted() {
+        text.sample(name, &[("limit", limit)], count);
+    }
+    let limiters = state.rates.all();
+    let name = "nostat_rate_limited_total";
+    text.family(name, "counter", "Requests answered 429, by rule.");
+    for limiter in &limiters {
+        let (rule, rate) = (limiter.rule(), limiter.rule().rate.to_string());
+        let labels = [("match", rule.matches.as_str()), ("rate", &*rate)];
+        text.sample(name, &labels, limiter.refused());
+    }
+    let name = "nostat_rate_limited_clients";
+    text.family(name, "gauge", "Clients that a rule remembers.");
+    for limiter in &limiters {
+        let (rule, rate) = (limiter.rule(), limiter.rule().rate.to_string());
+        let labels = [("match", rule.matches.as_str()), ("rate", &*rate)];
+        text.sample(name, &labels, limiter.clients() as u64);
+    }
 }
 
 fn cache(text: &mut Text, state: &State) {

@@ -4,11 +4,11 @@
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use pingora_core::protocols::Stream;
 
 use crate::edge::date::{Persistence, end_head};
+use crate::edge::pace::{Exceeded, Pace, Patience};
 use crate::edge::sending::Sending;
 use crate::edge::socket;
 use crate::site::{Answer, Body, FileSpan, Part, Sendfile};
@@ -16,9 +16,12 @@ use crate::site::{Answer, Body, FileSpan, Part, Sendfile};
 /// Why an answer was not written whole. Either way the connection cannot be used again.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The client has gone, or takes nothing for longer than `limits.send`.
+    /// The client has gone.
     #[error("the client: {0}")]
     Client(#[source] io::Error),
+    /// The client takes nothing for longer than `limits.send`, or is slower than `limits.send_rate`.
+    #[error("the client is too slow")]
+    Slow(Exceeded),
     /// The file could not be read, or is not what the head has promised any more.
     #[error("the file: {0}")]
     File(#[source] io::Error),
@@ -31,8 +34,8 @@ pub struct Manner {
     pub seconds: i64,
     /// What becomes of the connection.
     pub persistence: Persistence,
-    /// The longest time a write may make no progress (`limits.send`).
-    pub patience: Duration,
+    /// How long the client may take (`limits.send` and `limits.send_rate`).
+    pub patience: Patience,
     /// Which files leave without passing through this process.
     pub sendfile: Sendfile,
     /// Whether bytes may be put into the socket itself; see [`socket::is_bare`].
@@ -52,6 +55,7 @@ pub async fn write_answer(
     let mut writer = Writer {
         stream,
         manner,
+        pace: Pace::new(manner.patience),
         written,
     };
     match &answer.body {
@@ -82,6 +86,7 @@ pub async fn write_answer(
 struct Writer<'a> {
     stream: &'a mut Stream,
     manner: Manner,
+    pace: Pace,
     written: &'a mut u64,
 }
 
@@ -90,7 +95,8 @@ impl Writer<'_> {
     /// is put together in a buffer of the thread, and a short body with it. `more`: a file follows.
     async fn begin(&mut self, head: &[u8], body: &[u8], more: bool) -> Result<(), WriteError> {
         let first = std::future::poll_fn(|cx| Poll::Ready(self.put_first(cx, head, body, more)));
-        let First { head_length, sent } = first.await.map_err(WriteError::Client)?;
+        let first = first.await.map_err(|error| self.failed(error));
+        let First { head_length, sent } = first?;
         let of_body = sent.saturating_sub(head_length);
         *self.written += of_body as u64;
         if sent == head_length + body.len() {
@@ -136,7 +142,7 @@ impl Writer<'_> {
     ) -> io::Result<usize> {
         let pieces = [IoSlice::new(first), IoSlice::new(rest)];
         if !self.manner.bare {
-            let mut sending = Sending::new(self.stream, self.manner.patience);
+            let mut sending = Sending::new(self.stream, &mut self.pace);
             return match sending.poll_pieces(cx, &pieces) {
                 Poll::Ready(result) => result,
                 Poll::Pending => Ok(0),
@@ -154,12 +160,20 @@ impl Writer<'_> {
 
     /// Sends `head`, then `body`, waiting for the client as long as it takes something.
     async fn send(&mut self, head: &[u8], body: &[u8]) -> Result<(), WriteError> {
-        let mut sending = Sending::new(self.stream, self.manner.patience);
+        let mut sending = Sending::new(self.stream, &mut self.pace);
         let (mut head, mut body) = (head, body);
         let content = body.len();
         let result = std::future::poll_fn(|cx| sending.poll(cx, &mut head, &mut body)).await;
         *self.written += (content - body.len()) as u64;
-        result.map_err(WriteError::Client)
+        result.map_err(|error| self.failed(error))
+    }
+
+    /// Why a write has failed.
+    fn failed(&self, error: io::Error) -> WriteError {
+        match self.pace.exceeded() {
+            Some(exceeded) => WriteError::Slow(exceeded),
+            None => WriteError::Client(error),
+        }
     }
 
     /// Whether the stretch is to be sent by [`send_file`](Self::send_file). What waits in the socket, and on loopback in the
@@ -189,6 +203,10 @@ impl Writer<'_> {
             sent += match self.put_file(&rest)? {
                 Put::Taken(taken) => {
                     *self.written += taken;
+                    let kept = self
+                        .pace
+                        .moved(usize::try_from(taken).unwrap_or(usize::MAX));
+                    kept.map_err(WriteError::Slow)?;
                     // A client that takes all there is must not keep the others from their turn.
                     tokio::task::yield_now().await;
                     if !span.file.is_unchanged() {

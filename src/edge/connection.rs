@@ -13,6 +13,7 @@ use tokio_util::io::poll_read_buf;
 
 use crate::clock::{Clock, Tick};
 use crate::edge::deadline::Deadline;
+use crate::edge::pace::{Pace, Patience};
 use crate::edge::socket;
 use crate::lifecycle::{DrainSignal, Lifecycle};
 
@@ -113,8 +114,9 @@ impl Connection {
             .any(|byte| !matches!(byte, b'\r' | b'\n'))
     }
 
-    /// Reads and drops `length` bytes; false when none came for `silence`.
-    pub async fn skip(&mut self, mut length: u64, silence: Duration) -> bool {
+    /// Reads and drops `length` bytes; false when the client takes longer than `patience` for them.
+    pub async fn skip(&mut self, mut length: u64, patience: Patience) -> bool {
+        let mut pace = Pace::new(patience);
         loop {
             let here = usize::try_from(length)
                 .map_or(self.incoming.len(), |left| left.min(self.incoming.len()));
@@ -123,8 +125,10 @@ impl Connection {
             if length == 0 {
                 return true;
             }
-            let deadline = self.waiting.clock.now().plus(silence);
-            if !matches!(self.fill_through(deadline, READ_SIZE).await, Filled::Bytes) {
+            let deadline = self.waiting.clock.now().plus(patience.silence);
+            pace.waits();
+            let filled = self.fill_through(deadline, READ_SIZE).await;
+            if !matches!(filled, Filled::Bytes) || pace.moved(self.incoming.len()).is_err() {
                 return false;
             }
         }

@@ -5,6 +5,7 @@ use std::io;
 use pingora_core::{Error, ErrorSource, ErrorType};
 
 use crate::edge::tunnel::Silent;
+use crate::limited::Limit;
 
 /// An error that is answered with `status`.
 pub fn status_error(status: u16, why: &str) -> Box<Error> {
@@ -27,10 +28,22 @@ pub fn status_of(error: &Error) -> u16 {
             ErrorSource::Downstream => match io_kind(error) {
                 Some(io::ErrorKind::InvalidData) => 400,
                 Some(io::ErrorKind::FileTooLarge) => 413,
+                // Not silent, but slower than `limits.body_rate`.
+                Some(io::ErrorKind::TimedOut) if error.etype() == &ErrorType::ReadError => 408,
                 _ => CLIENT_GONE,
             },
             ErrorSource::Internal | ErrorSource::Unset => 500,
         },
+    }
+}
+
+/// The limit that the client has met, if it is one.
+pub fn limit_of(error: &Error) -> Option<Limit> {
+    match (status_of(error), io_kind(error)) {
+        (408, Some(io::ErrorKind::TimedOut)) => Some(Limit::BodyRate),
+        (408, _) => Some(Limit::Body),
+        (413, _) => Some(Limit::MaxBody),
+        _ => None,
     }
 }
 

@@ -27,6 +27,7 @@ use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
 use crate::edge::held_back::Share;
+use crate::edge::pace::{Pace, Patience};
 use crate::edge::socket;
 use crate::edge::tunnel::{Silent, Tunnel};
 use crate::request::chunked::{ChunkError, ChunkedFraming};
@@ -45,18 +46,23 @@ pub struct Carried {
     outgoing: BytesMut,
     /// Room for what is held back instead of waiting for the client.
     share: Option<Share>,
-    /// Longest time a write may make no progress.
-    patience: Duration,
-    /// Made at the first stall only: a client that keeps up costs no timer.
-    stalled: Option<Pin<Box<Sleep>>>,
+    /// How the body comes in.
+    pub body_pace: Pace,
+    /// How the answer is taken.
+    pub answer_pace: Pace,
     /// When the socket is asked for a reset next.
     next_look: Option<Pin<Box<Sleep>>>,
 }
 
 impl Carried {
-    /// A connection whose next bytes, some of them read already, are a request's body. A write to the client may stand
-    /// still for `patience` (`limits.send`).
-    pub fn new(stream: Stream, incoming: BytesMut, patience: Duration) -> Carried {
+    /// A connection whose next bytes, some of them read already, are a request's body. The client may take the
+    /// time of `for_body` to send it, and that of `for_answer` to take the answer.
+    pub fn new(
+        stream: Stream,
+        incoming: BytesMut,
+        for_body: Patience,
+        for_answer: Patience,
+    ) -> Carried {
         Carried {
             stream,
             incoming,
@@ -64,8 +70,8 @@ impl Carried {
             at_request_boundary: true,
             outgoing: BytesMut::new(),
             share: None,
-            patience,
-            stalled: None,
+            body_pace: Pace::new(for_body),
+            answer_pace: Pace::new(for_answer),
             next_look: None,
         }
     }
@@ -143,24 +149,19 @@ impl Carried {
         }
         let out = all.get(..count).unwrap_or_default();
         let Poll::Ready(result) = Pin::new(&mut self.stream).poll_write_vectored(cx, out) else {
-            let patience = self.patience;
-            ready!(
-                self.stalled
-                    .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)))
-                    .as_mut()
-                    .poll(cx)
-            );
+            ready!(self.answer_pace.poll_silent(cx));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         };
         let written = result?;
         if written == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
-        self.stalled = None;
         self.outgoing.advance(written.min(held));
         if let Some(share) = &mut self.share {
             share.leave(self.outgoing.len());
         }
+        let kept = self.answer_pace.moved(written);
+        kept.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
         Poll::Ready(Ok(written.saturating_sub(held)))
     }
 }
@@ -256,10 +257,17 @@ impl HandedStream {
             .as_mut()
             .expect("invariant: carried leaves only in drop");
         if carried.incoming.is_empty() {
-            let read = ready!(read_more(carried, cx, READ_SIZE))?;
+            let Poll::Ready(read) = read_more(carried, cx, READ_SIZE) else {
+                // Pingora sees to silence.
+                carried.body_pace.waits();
+                return Poll::Pending;
+            };
+            let read = read?;
             if read == 0 {
                 return Poll::Ready(Ok(()));
             }
+            let kept = carried.body_pace.moved(read);
+            kept.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
         }
         let offered = carried.incoming.len().min(out.remaining());
         let chunk = carried.incoming.get(..offered).unwrap_or_default();

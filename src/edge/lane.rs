@@ -3,7 +3,7 @@
 //! It reads heads itself, under one deadline and the limits, answers from the static site, and lends every other
 //! request to Pingora as a [`HandedStream`]; both kinds follow each other on one connection in any order.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -22,29 +22,104 @@ use crate::edge::connection::{Connection, Filled};
 use crate::edge::date::Persistence;
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
 use crate::edge::held_back::Share;
+use crate::edge::introduction;
 use crate::edge::limits::Limits;
 use crate::edge::log_entry::Outcome;
+use crate::edge::pace::{Exceeded, Patience};
 use crate::edge::pages;
+use crate::edge::per_address::Place;
 use crate::edge::proxy::Door;
 use crate::edge::turn::{Answered, Asked, Lent, Rest, Turn};
 use crate::hot_paths::Sighting;
 use crate::lifecycle::{HEAD_GRACE, IDLE_GRACE};
+use crate::limited::Limit;
 use crate::request::head::HeadScan;
+use crate::request::proxy_protocol::Told;
 use crate::snapshot::{Snapshot, State};
 
-/// Serves one connection until it ends.
-pub async fn serve(state: Arc<State>, door: Arc<Door>, stream: Stream, stop: ShutdownWatch) {
+/// Serves one connection until it ends; `speaks_proxy`: it begins with what the PROXY protocol says of the client.
+pub async fn serve(
+    state: Arc<State>,
+    door: Arc<Door>,
+    stream: Stream,
+    stop: ShutdownWatch,
+    speaks_proxy: bool,
+) {
     let _counted = state.lifecycle.admit();
+    let mut origin = Origin::of(&stream);
+    let mut connection = Connection::new(stream, state.clock.clone(), &state.lifecycle);
+    if speaks_proxy {
+        match introduction::read_from(&state, &mut connection, origin.peer).await {
+            Some(told) => origin.take_over(told),
+            None => {
+                state.limited.count(Limit::ProxyProtocol);
+                return;
+            }
+        }
+    }
+    let Ok(place) = place_of(&state, origin.peer.ip()) else {
+        state.limited.count(Limit::ConnectionsPerAddress);
+        return;
+    };
     let mut lane = Lane {
-        peer: peer_address(&stream),
+        origin,
+        place,
         requests: 0,
         leave_at: None,
         state,
         door,
         stop,
     };
-    let connection = Connection::new(stream, lane.state.clock.clone(), &lane.state.lifecycle);
     lane.run(connection).await;
+}
+
+/// The place of a connection among those of its address, where they are limited.
+///
+/// # Errors
+/// It is one too many. A trusted proxy has as many as it wants, until it asks for something of its own.
+fn place_of(state: &State, peer: IpAddr) -> Result<Option<Place>, ()> {
+    let snapshot = state.snapshot.load();
+    let Some(most) = snapshot.limits.connections_per_address else {
+        return Ok(None);
+    };
+    let place = state.per_address.enter(peer);
+    match place.count() > most && !snapshot.trusted.contains(peer) {
+        true => Err(()),
+        false => Ok(Some(place)),
+    }
+}
+
+/// Where a connection comes from, and to which address.
+#[derive(Clone, Copy)]
+struct Origin {
+    peer: SocketAddr,
+    /// What a proxy has said of the client.
+    told: Option<Told>,
+}
+
+impl Origin {
+    fn of(stream: &Stream) -> Origin {
+        Origin {
+            peer: peer_address(stream),
+            told: None,
+        }
+    }
+
+    /// A proxy speaks for a client.
+    fn take_over(&mut self, told: Told) {
+        self.told = Some(told);
+        if let Some(ends) = told.client {
+            self.peer = ends.source;
+        }
+    }
+
+    fn local(&self, stream: &Stream) -> Option<SocketAddr> {
+        let told = self.told.and_then(|told| told.client);
+        match told {
+            Some(ends) => Some(ends.destination),
+            None => local_address(stream),
+        }
+    }
 }
 
 /// What is waited for between two answers, and since when.
@@ -64,11 +139,22 @@ impl Wait {
         }
     }
 
-    fn deadline(self, limits: &Limits) -> Tick {
+    fn since(self) -> Tick {
         match self {
-            Wait::ForHead(since) => since.plus(limits.request_head),
-            Wait::Idle(since) => since.plus(limits.keep_alive),
+            Wait::ForHead(since) | Wait::Idle(since) => since,
         }
+    }
+
+    /// Until when it is waited. Where connections run out, who says nothing leaves the place to others.
+    fn deadline(self, limits: &Limits, crowded: bool) -> Tick {
+        let (since, patience, at_least) = match self {
+            Wait::ForHead(since) => (since, limits.request_head, CROWDED_HEAD),
+            Wait::Idle(since) => (since, limits.keep_alive, CROWDED_KEEP_ALIVE),
+        };
+        since.plus(match crowded {
+            true => patience.min(at_least),
+            false => patience,
+        })
     }
 }
 
@@ -86,7 +172,9 @@ struct Lane {
     state: Arc<State>,
     door: Arc<Door>,
     stop: ShutdownWatch,
-    peer: SocketAddr,
+    origin: Origin,
+    /// The place among the connections of its address, where they are limited.
+    place: Option<Place>,
     requests: u64,
     /// When to leave, once the order to stop was heard.
     leave_at: Option<Tick>,
@@ -98,7 +186,7 @@ impl Lane {
         let mut scan = HeadScan::default();
         loop {
             let snapshot = self.state.snapshot.load();
-            let local = || local_address(&connection.stream);
+            let local = || self.origin.local(&connection.stream);
             let asked = self.asked(&snapshot, &local);
             let began = self.state.clock.now();
             let turn = match asked.decide_now(&mut scan, &connection.incoming) {
@@ -114,8 +202,7 @@ impl Lane {
                     if connection.has_begun() {
                         wait = wait.head_begins(self.state.clock.now());
                     }
-                    let deadline = wait.deadline(&limits);
-                    if !self.fill(&mut connection, deadline, limits.head_size).await {
+                    if !self.fill(&mut connection, wait, &limits).await {
                         return connection.close(false).await;
                     }
                     continue;
@@ -136,8 +223,8 @@ impl Lane {
                 Turn::Renew(turn) => {
                     self.requests += 1;
                     let (answered, mut lent) = *turn;
-                    lent.handed.local =
-                        local_address(&connection.stream).unwrap_or(lent.handed.local);
+                    let local = self.origin.local(&connection.stream);
+                    lent.handed.local = local.unwrap_or(lent.handed.local);
                     refresh(&self.state, &self.door, &self.stop, lent);
                     match Box::pin(self.answer(&mut connection, &answered, began, &limits)).await {
                         Next::Request => {}
@@ -171,22 +258,44 @@ impl Lane {
         snapshot: &'a Arc<Snapshot>,
         local: &'a (dyn Fn() -> Option<SocketAddr> + Sync),
     ) -> Asked<'a> {
+        let had_all = self.requests + 1 >= snapshot.limits.requests_per_connection;
         Asked {
             snapshot,
             now: self.state.clock.unix(),
-            peer: self.peer,
+            peer: self.origin.peer,
+            told: self.origin.told.as_ref(),
+            place: self.place.as_ref(),
             local,
-            is_last: self.requests + 1 >= snapshot.limits.requests_per_connection
-                || self.state.lifecycle.draining(),
+            is_last: had_all || self.state.lifecycle.draining(),
         }
     }
 
+    /// Whether connections are about to run out.
+    fn is_crowded(&self) -> bool {
+        let most = self.state.most_connections();
+        self.state.lifecycle.connections() >= most - most / CROWDED_SHARE
+    }
+
     /// Waits for more of a head; false when the connection is to be closed.
-    async fn fill(&mut self, connection: &mut Connection, deadline: Tick, most: usize) -> bool {
-        let until = self
-            .leave_at
-            .map_or(deadline, |leave_at| leave_at.min(deadline));
-        let mut filled = connection.fill(until, most).await;
+    async fn fill(&mut self, connection: &mut Connection, wait: Wait, limits: &Limits) -> bool {
+        let most = limits.head_size;
+        let mut next_look = wait.since().plus(LOOKED_AROUND);
+        let (deadline, mut filled) = loop {
+            let deadline = wait.deadline(limits, self.is_crowded());
+            let until = self
+                .leave_at
+                .map_or(deadline, |leave_at| leave_at.min(deadline));
+            let filled = connection.fill(until.min(next_look), most).await;
+            let now = match filled {
+                Filled::TimedOut => self.state.clock.now(),
+                _ => break (deadline, filled),
+            };
+            if now >= until {
+                break (deadline, filled);
+            }
+            // It may have become crowded meanwhile.
+            next_look = now.plus(LOOKED_AROUND);
+        };
         if matches!(filled, Filled::Draining) {
             // A request may be on its way already: it is served, and told that it was the last.
             let grace = match connection.has_begun() {
@@ -200,12 +309,13 @@ impl Lane {
         match filled {
             Filled::Bytes => true,
             Filled::TimedOut if connection.has_begun() => {
+                self.state.limited.count(Limit::RequestHead);
                 let snapshot = self.state.snapshot.load_full();
                 let answered = self
                     .asked(&snapshot, &|| None)
                     .refused(408, &connection.incoming);
-                let send = snapshot.limits.send;
-                let _ = Box::pin(self.write(connection, &answered, send)).await;
+                let patience = snapshot.limits.for_answer();
+                let _ = Box::pin(self.write(connection, &answered, patience)).await;
                 false
             }
             Filled::End | Filled::TimedOut | Filled::Broken | Filled::Draining => false,
@@ -220,8 +330,12 @@ impl Lane {
         began: Tick,
         limits: &Limits,
     ) -> Next {
-        if self.write(connection, answered, limits.send).await.is_err() {
+        let patience = limits.for_answer();
+        if self.write(connection, answered, patience).await.is_err() {
             return Next::Cut;
+        }
+        if self.requests >= limits.requests_per_connection {
+            self.state.limited.count(Limit::RequestsPerConnection);
         }
         let now = self.state.clock.now();
         let took = now.since(began);
@@ -241,11 +355,12 @@ impl Lane {
                 still_sending: body_left > 0 || !connection.incoming.is_empty(),
             };
         }
-        if body_left == 0 || Box::pin(connection.skip(body_left, limits.body)).await {
+        if body_left == 0 || Box::pin(connection.skip(body_left, limits.for_body())).await {
             return Next::Request;
         }
+        // It has had its time, and the answer for as long.
         Next::Close {
-            still_sending: true,
+            still_sending: false,
         }
     }
 
@@ -253,7 +368,7 @@ impl Lane {
         &self,
         connection: &mut Connection,
         answered: &Answered,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<(), WriteError> {
         let mut body_bytes = 0;
         let manner = Manner {
@@ -270,8 +385,12 @@ impl Lane {
             &mut body_bytes,
         )
         .await;
-        if let Err(WriteError::File(error)) = &result {
-            tracing::warn!(%error, "a file could not be sent whole, its connection was cut");
+        match &result {
+            Err(WriteError::File(error)) => {
+                tracing::warn!(%error, "a file could not be sent whole, its connection was cut");
+            }
+            Err(WriteError::Slow(exceeded)) => self.too_slow(*exceeded),
+            Err(WriteError::Client(_)) | Ok(()) => {}
         }
         if let Some(log) = &answered.log {
             let outcome = answered.answer.outcome;
@@ -290,13 +409,21 @@ impl Lane {
         result
     }
 
+    /// The client does not take its answer.
+    fn too_slow(&self, exceeded: Exceeded) {
+        self.state.limited.count(match exceeded {
+            Exceeded::Silent => Limit::Send,
+            Exceeded::Slow => Limit::SendRate,
+        });
+    }
+
     /// Lends one request to Pingora. `None` when the connection has ended with it.
     async fn lend(&self, connection: Connection, mut lent: Lent) -> Option<Connection> {
         let (stream, mut incoming, waiting) = connection.into_parts();
         incoming.advance(lent.head);
-        lent.handed.local = local_address(&stream).unwrap_or(lent.handed.local);
+        lent.handed.local = self.origin.local(&stream).unwrap_or(lent.handed.local);
         let limits = lent.handed.snapshot.limits.clone();
-        let mut carried = Carried::new(stream, incoming, limits.send);
+        let mut carried = Carried::new(stream, incoming, limits.for_body(), limits.for_answer());
         if let Some(fill) = &lent.handed.fill {
             let most = fill.pages.rules().max_page.saturating_add(HEAD_ROOM);
             let room = self.state.held_back.clone();
@@ -330,6 +457,12 @@ impl Lane {
         drop(reused);
         let mut carried = home.take()?;
         let flushed = carried.flush().await.is_ok();
+        if let Some(exceeded) = carried.answer_pace.exceeded() {
+            self.too_slow(exceeded);
+        }
+        if self.requests >= limits.requests_per_connection {
+            self.state.limited.count(Limit::RequestsPerConnection);
+        }
         let whole = carried.at_request_boundary && !grant.is_some_and(|grant| grant.is_given());
         let still_sending = !carried.ended && (!whole || !carried.incoming.is_empty());
         let connection = Connection::from_parts(carried.stream, carried.incoming, waiting);
@@ -399,5 +532,12 @@ fn local_address(stream: &Stream) -> Option<SocketAddr> {
 
 /// Bytes of an answer that nobody reads, in one piece.
 const REFRESH_BUFFER: usize = 64 * 1024;
+/// Connections are about to run out when the last part of so many is begun.
+const CROWDED_SHARE: usize = 8;
+/// Times for a head, and between requests, when connections are about to run out.
+const CROWDED_HEAD: Duration = Duration::from_secs(3);
+const CROWDED_KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// How often a connection that waits looks whether it has become crowded.
+const LOOKED_AROUND: Duration = Duration::from_secs(10);
 /// Room for the head of a page, beside its content.
 const HEAD_ROOM: u64 = 64 * 1024;

@@ -6,6 +6,9 @@
 //! - [`socket`] puts bytes into a connection's socket, asks about it, and resets it.
 //! - [`deadline`] and [`date`] are what makes time cost nothing per request.
 //! - [`answer_writer`] writes an [`Answer`](crate::site::Answer) on HTTP/1.
+//! - [`introduction`] is what a proxy says of the client before the first request.
+//! - [`per_address`] counts the connections of each address.
+//! - [`pace`] is how long a client may keep us waiting.
 //! - [`sending`] is a write that waits for a slow client.
 //! - [`handed_stream`] is the stream that Pingora gets: one request, then silence.
 //! - [`held_back`] is the room for answers that slow clients do not take while others wait for them.
@@ -38,10 +41,13 @@ pub mod handed;
 pub mod handed_stream;
 pub mod held_back;
 pub mod intake;
+pub mod introduction;
 pub mod lane;
 pub mod limits;
 pub mod log_entry;
+pub mod pace;
 pub mod pages;
+pub mod per_address;
 pub mod proxy;
 pub mod rendered;
 pub mod sending;

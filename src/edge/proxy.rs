@@ -18,7 +18,7 @@ use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, ProxyWarnLogContext, Rang
 use crate::edge::attempts::{Attempts, Circumstances};
 use crate::edge::caching;
 use crate::edge::close_delimited::CloseDelimited;
-use crate::edge::failure::{CLIENT_GONE, cause_of, status_error, status_of};
+use crate::edge::failure::{CLIENT_GONE, cause_of, limit_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::log_entry::Outcome;
 use crate::edge::rendered::answer_locally;
@@ -31,6 +31,7 @@ use crate::hot_paths::Sighting;
 use crate::metrics::Kind;
 use crate::page_cache::PageOutcome;
 use crate::page_cache::storable::Refusal;
+use crate::rate_limits::Asker;
 use crate::site::Backend;
 use crate::snapshot::State;
 
@@ -209,6 +210,12 @@ impl ProxyHttp for Proxy {
             upstream_response::of_origin(response);
         }
         upstream_response::judge_switch(handed, response)?;
+        if response.status == http::StatusCode::NOT_FOUND {
+            handed.snapshot.rate_limits.was_missing(Asker {
+                client: &handed.client,
+                peer: handed.peer,
+            });
+        }
         if handed.fill.is_some() && response.status == http::StatusCode::NOT_MODIFIED {
             // A page keeps the tag of its content.
             response.remove_header(&http::header::ETAG);
@@ -390,6 +397,9 @@ impl ProxyHttp for Proxy {
             let target = target.map_or_else(|_| String::new(), |target| target.to_string());
             let method = &session.req_header().method;
             tracing::warn!(status, "{method} {target}: {}", cause_of(error));
+        }
+        if let Some(limit) = limit_of(error) {
+            self.state.limited.count(limit);
         }
         let begun = session.response_written().is_some_and(is_final);
         if begun && let Ok(handed) = passage.handed() {

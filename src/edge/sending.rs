@@ -1,31 +1,24 @@
 //! A write to the client that waits for it, as long as it takes something now and then.
 
-use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use pingora_core::protocols::Stream;
 use tokio::io::AsyncWrite;
-use tokio::time::{Instant, Sleep};
+
+use crate::edge::pace::Pace;
 
 /// Writing to one client.
 pub struct Sending<'a> {
     stream: &'a mut Stream,
-    patience: Duration,
-    /// Made at the first stall only: a client that keeps up costs no timer.
-    stalled: Option<Pin<Box<Sleep>>>,
+    pace: &'a mut Pace,
 }
 
-impl Sending<'_> {
-    /// Writes to `stream`; none of them may make no progress for longer than `patience`.
-    pub fn new(stream: &mut Stream, patience: Duration) -> Sending<'_> {
-        Sending {
-            stream,
-            patience,
-            stalled: None,
-        }
+impl<'a> Sending<'a> {
+    /// Writes to `stream`, as long as the client keeps the pace.
+    pub fn new(stream: &'a mut Stream, pace: &'a mut Pace) -> Sending<'a> {
+        Sending { stream, pace }
     }
 
     /// Writes `head`, then `body`; both become what is left of them.
@@ -53,20 +46,12 @@ impl Sending<'_> {
         match Pin::new(&mut *self.stream).poll_write_vectored(cx, pieces) {
             Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
             Poll::Ready(Ok(written)) => {
-                self.stalled = None;
-                Poll::Ready(Ok(written))
+                let kept = self.pace.moved(written).map(|()| written);
+                Poll::Ready(kept.map_err(|_| io::ErrorKind::TimedOut.into()))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
-                let patience = self.patience;
-                ready!(
-                    self.stalled
-                        .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(
-                            Instant::now() + patience
-                        )))
-                        .as_mut()
-                        .poll(cx)
-                );
+                ready!(self.pace.poll_silent(cx));
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
         }

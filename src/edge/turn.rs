@@ -16,17 +16,23 @@ use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
 use crate::edge::handed_stream::OnEnd;
 use crate::edge::log_entry::LogEntry;
 use crate::edge::pages::{self, PurgeAsked, Way};
+use crate::edge::per_address::Place;
 use crate::edge::tunnel::{self, Grant};
 use crate::fastcgi::ClientAbort;
+use crate::limited::Limit;
 use crate::metrics::Kind;
 use crate::page_cache::storage::Fill;
 use crate::page_cache::{Bypass, purge};
+use crate::rate_limits::{Asker, TooMany};
 use crate::request::client::{Client, identify};
 use crate::request::head::{
-    Framing, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
+    Framing, HeadError, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
 };
+use crate::request::proxy_protocol::Told;
 use crate::request::target::Target;
-use crate::site::{Answer, Backend, Body, Decision, Request, Sendfile, StaticSite, local_answer};
+use crate::site::{
+    Answer, Backend, Body, Decision, Request, Sendfile, StaticSite, local_answer, too_many_requests,
+};
 use crate::snapshot::Snapshot;
 
 /// What the bytes read so far ask for.
@@ -92,8 +98,12 @@ pub struct Asked<'a> {
     pub snapshot: &'a Arc<Snapshot>,
     /// Now, in Unix time.
     pub now: UnixTime,
-    /// The other end of the connection.
+    /// The other end of the connection, or whom it speaks for.
     pub peer: SocketAddr,
+    /// What a proxy has said of the client before the first request.
+    pub told: Option<&'a Told>,
+    /// The connection's place among those of its address, where they are limited.
+    pub place: Option<&'a Place>,
     /// The address it came in at.
     pub local: &'a (dyn Fn() -> Option<SocketAddr> + Sync),
     /// Whether the connection ends with this request, whatever the client wants.
@@ -119,7 +129,12 @@ impl Asked<'_> {
         let (head, length) = match parse_resumed(scan, buffer, &mut fields, limits) {
             Ok(Parsed::Incomplete) => return Turn::Incomplete,
             Ok(Parsed::Complete { head, length }) => (head, length),
-            Err(error) => return Turn::Answer(self.refused(error.status(), buffer)),
+            Err(error) => {
+                if let Some(limit) = limit_of(&error) {
+                    snapshot.limited.count(limit);
+                }
+                return Turn::Answer(self.refused(error.status(), buffer));
+            }
         };
         let mut seen = Seen {
             asked: self,
@@ -140,6 +155,9 @@ impl Asked<'_> {
             return seen.refuse(421);
         };
         seen.site = Some(site);
+        if self.place.is_some_and(|place| seen.is_one_too_many(place)) {
+            return seen.too_many_connections();
+        }
         let host = host.unwrap_or_default();
         let peer = self.peer.ip();
         match pages::purge_asked(
@@ -163,18 +181,28 @@ impl Asked<'_> {
             now: self.now,
         };
         let (inward, client) = match site.decide(&request).await {
-            Decision::Answer(answer) => return seen.answer(Kind::Static, answer),
+            Decision::Answer(answer) => return seen.answer_limited(Kind::Static, answer, &target),
             Decision::Script(script) => {
                 let client = seen.client();
                 match site.page(&request, &script, host, client.https).await {
-                    Some(answer) => return seen.answer(Kind::Page, answer),
+                    Some(answer) => return seen.answer_limited(Kind::Page, answer, &target),
                     None => (Inward::Php(script), client),
                 }
             }
             Decision::Origin => (Inward::Origin, seen.client()),
         };
+        let script = match &inward {
+            Inward::Php(script) => Some(&*script.script_name),
+            Inward::Origin => None,
+        };
+        let asker = || seen.asker(&client);
+        let limits = &snapshot.rate_limits;
+        if let Err(many) = limits.application(&target.path, script, &head, asker) {
+            return seen.too_many(many);
+        }
         let most = site.settings().max_body.unwrap_or(snapshot.limits.max_body);
         if matches!(head.framing, Framing::Length(body) if body > most) {
+            snapshot.limited.count(Limit::MaxBody);
             return seen.refuse(413);
         }
         let asked = pages::Seen {
@@ -237,6 +265,16 @@ impl Asked<'_> {
             sendfile: Sendfile::Off,
             log,
         }
+    }
+}
+
+/// The limit that a head has met.
+fn limit_of(error: &HeadError) -> Option<Limit> {
+    match error {
+        HeadError::TargetTooLong => Some(Limit::Url),
+        HeadError::TooManyFields => Some(Limit::Headers),
+        HeadError::TooLarge => Some(Limit::HeadSize),
+        _ => None,
     }
 }
 
@@ -377,6 +415,63 @@ impl Seen<'_> {
         }
     }
 
+    /// An answer to a request that may be one too many of its kind.
+    fn answer_limited(&self, kind: Kind, answer: Answer, target: &Target<'_>) -> Turn {
+        let limits = &self.asked.snapshot.rate_limits;
+        let result = match answer.status {
+            404 => {
+                let client = self.client();
+                limits.missing(self.head, || self.asker(&client))
+            }
+            _ if limits.mean_files() => {
+                let client = self.client();
+                limits.file(&target.path, self.head, || self.asker(&client))
+            }
+            _ => Ok(()),
+        };
+        match result {
+            Ok(()) => self.answer(kind, answer),
+            Err(many) => self.too_many(many),
+        }
+    }
+
+    fn asker<'a>(&self, client: &'a Client) -> Asker<'a> {
+        Asker {
+            client,
+            peer: self.asked.peer.ip(),
+        }
+    }
+
+    /// Whether the connection is one too many of its address. It does not count any more once it speaks for others.
+    fn is_one_too_many(&self, place: &Place) -> bool {
+        if !place.is_taken() {
+            return false;
+        }
+        let client = self.client();
+        if client.trusted_peer && client.address != self.asked.peer.ip().to_canonical() {
+            place.give_back();
+            return false;
+        }
+        let most = self.asked.snapshot.limits.connections_per_address;
+        most.is_some_and(|most| place.count() > most)
+    }
+
+    fn too_many_connections(&self) -> Turn {
+        let limited = &self.asked.snapshot.limited;
+        limited.count(Limit::ConnectionsPerAddress);
+        self.refuse(429)
+    }
+
+    /// The request is one too many.
+    fn too_many(&self, many: TooMany) -> Turn {
+        self.asked.snapshot.limited.count(Limit::RateLimits);
+        let mut answer = too_many_requests(many.seconds());
+        if self.head.method == Method::Head {
+            answer.body = Body::Empty;
+        }
+        self.answer(Kind::Refused, answer)
+    }
+
     /// Pages to be forgotten.
     fn purge(&self, asked: purge::Asked) -> Turn {
         // Only the answer is still to come.
@@ -403,14 +498,22 @@ impl Seen<'_> {
     }
 
     fn client(&self) -> Client {
-        identify(
+        let told = self.asked.told;
+        let client = identify(
             self.asked.peer,
-            false,
+            told.is_some_and(|told| told.tls),
             self.head,
             &self.asked.snapshot.trusted,
             self.site
                 .and_then(|site| site.settings().client_ip_header.as_deref()),
-        )
+        );
+        let port = told
+            .and_then(|told| told.client)
+            .map(|ends| ends.destination.port());
+        Client {
+            server_port: client.server_port.or(port),
+            ..client
+        }
     }
 
     fn log_for_peer(&self) -> Option<LogEntry> {

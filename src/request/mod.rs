@@ -14,6 +14,8 @@
 //! | [`range`] | byte ranges | RFC 9110 §14 |
 //! | [`chunked`] | the framing of a chunked body | RFC 9112 §7.1 |
 //! | [`client`] | who the client is, behind proxies | |
+//! | [`client_network`] | what counts as one client | |
+//! | [`proxy_protocol`] | what a proxy says before the first request | PROXY protocol 1 and 2 |
 //! | [`cookies`] | which cookies make a page a visitor's own | |
 //! | [`user_agent`] | what WordPress takes for a phone | |
 //! | [`pattern`] | path patterns of the settings | |
@@ -22,6 +24,7 @@ pub mod accept_encoding;
 pub mod authority;
 pub mod chunked;
 pub mod client;
+pub mod client_network;
 pub mod cookies;
 pub mod entity_tag;
 pub mod fields;
@@ -29,6 +32,7 @@ pub mod head;
 pub mod http_date;
 pub mod pattern;
 pub mod preconditions;
+pub mod proxy_protocol;
 pub mod range;
 pub mod target;
 pub mod tree_path;

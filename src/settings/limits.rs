@@ -40,19 +40,36 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Limits {
         request_head: section.duration("request_head", default.request_head, TENTH..=HOUR),
         keep_alive: section.duration("keep_alive", default.keep_alive, TENTH..=HOUR),
         body: section.duration("body", default.body, TENTH..=HOUR),
+        body_rate: section.size("body_rate", default.body_rate, RATE),
         send: section.duration("send", default.send, TENTH..=HOUR),
+        send_rate: section.size("send_rate", default.send_rate, RATE),
         drain: section.duration("drain", default.drain, Duration::ZERO..=DAY),
         head_size: usize::try_from(head_size).unwrap_or(default.head_size),
         url: usize::try_from(url).unwrap_or(default.url),
         headers: section.count("headers", default.headers, 1..=256),
         max_body: section.size("max_body", default.max_body, MAX_BODY),
         connections: section.auto_or_count("connections", 1..=10_000_000),
+        connections_per_address: off_or_count(&section, "connections_per_address"),
         requests_per_connection: section.count(
             "requests_per_connection",
             default.requests_per_connection,
             1..=1_000_000_000_000,
         ),
     }
+}
+
+/// A number, or `off` for none.
+fn off_or_count(section: &Section<'_, '_>, key: &str) -> Option<usize> {
+    let count = section.read(key, |value| match scalar::word(value) {
+        Some("off") => Ok(None),
+        _ => scalar::count(value, 1..=10_000_000)
+            .map(Some)
+            .map_err(|wrong| Wrong {
+                expected: format!("{}, or off", wrong.expected),
+                ..wrong
+            }),
+    });
+    count.flatten()
 }
 
 fn size(default: usize) -> u64 {
@@ -68,18 +85,23 @@ pub const KEYS: Keys = Keys {
         "request_head",
         "keep_alive",
         "body",
+        "body_rate",
         "send",
+        "send_rate",
         "drain",
         "head_size",
         "url",
         "headers",
         "max_body",
         "connections",
+        "connections_per_address",
         "requests_per_connection",
     ],
-    later: &["connections_per_address", "streams"],
+    later: &["streams"],
 };
 
+/// Bytes a second; 0: any pace will do.
+const RATE: std::ops::RangeInclusive<u64> = 0..=1 << 30;
 const TENTH: Duration = Duration::from_millis(100);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);

@@ -14,12 +14,24 @@ use super::section::{Keys, Node, Section};
 pub struct Listen {
     /// The IP address and port. Port 0 lets the kernel choose.
     pub address: SocketAddr,
+    /// Whether each connection begins with a header of the PROXY protocol, version 1 or 2. Default: no.
+    pub proxy_protocol: bool,
+}
+
+impl Listen {
+    /// Plain HTTP on this address.
+    pub fn on(address: SocketAddr) -> Listen {
+        Listen {
+            address,
+            proxy_protocol: false,
+        }
+    }
 }
 
 /// The addresses of `listen`: one, or a list; each a text or a mapping with `address`.
 pub fn read(top: &Section<'_, '_>, report: &Report) -> Vec<Listen> {
     let Some(node) = top.node("listen") else {
-        return vec![Listen { address: DEFAULT }];
+        return vec![Listen::on(DEFAULT)];
     };
     let nodes = match node.value {
         Value::Sequence(items) if items.is_empty() => {
@@ -35,16 +47,17 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Vec<Listen> {
     };
     let mut listen: Vec<Listen> = Vec::new();
     for node in &nodes {
-        let Some((address, path)) = read_one(node, report) else {
+        let Some((found, path)) = read_one(node, report) else {
             continue;
         };
+        let address = found.address;
         let kernel_chooses = address.port() == 0;
         if !kernel_chooses && listen.iter().any(|other| other.address == address) {
             let message = format!("{address} is listed twice");
             report.value(&path, Wrong::new(message, "expected each address once"));
             continue;
         }
-        listen.push(Listen { address });
+        listen.push(found);
     }
     listen
 }
@@ -71,9 +84,11 @@ pub fn address(text: &str) -> Result<SocketAddr, Wrong> {
     ))
 }
 
-fn read_one(node: &Node<'_>, report: &Report) -> Option<(SocketAddr, String)> {
+fn read_one(node: &Node<'_>, report: &Report) -> Option<(Listen, String)> {
+    let mut proxy_protocol = false;
     let node = if node.value.is_mapping() {
         let section = Section::open(node, &KEYS, report)?;
+        proxy_protocol = section.choice("proxy_protocol", false, &[("on", true), ("off", false)]);
         section.required("address", "expected e.g. address: \"0.0.0.0:80\"")?
     } else {
         node.clone()
@@ -82,15 +97,21 @@ fn read_one(node: &Node<'_>, report: &Report) -> Option<(SocketAddr, String)> {
         Value::Number(port) => address(&port.to_string()),
         value => scalar::text(value).and_then(address),
     };
-    report
-        .accept(&node.path, address)
-        .map(|address| (address, node.path))
+    report.accept(&node.path, address).map(|address| {
+        (
+            Listen {
+                address,
+                proxy_protocol,
+            },
+            node.path,
+        )
+    })
 }
 
 /// The keys of this part.
 pub const KEYS: Keys = Keys {
-    known: &["address"],
-    later: &["tls", "http2", "proxy_protocol", "redirect"],
+    known: &["address", "proxy_protocol"],
+    later: &["tls", "http2", "redirect"],
 };
 
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 80);

@@ -18,6 +18,7 @@ pub mod origin;
 pub mod page_cache;
 pub mod php;
 pub mod positions;
+pub mod rate_limits;
 pub mod report;
 pub mod rules;
 pub mod scalar;
@@ -64,6 +65,8 @@ pub struct Settings {
     pub access_log: crate::access_log::Settings,
     /// Limits of connections and requests.
     pub limits: Limits,
+    /// How many requests one client may make.
+    pub rate_limits: Vec<crate::rate_limits::Rule>,
     /// Peers whose forwarding fields are believed.
     pub trusted_proxies: Vec<IpNet>,
     /// Where request bodies wait until they are whole.
@@ -90,9 +93,7 @@ impl Settings {
             ..SiteSettings::new(root, Preset::Wordpress)
         };
         Self {
-            listen: vec![Listen {
-                address: listen.unwrap_or(LOOPBACK),
-            }],
+            listen: vec![Listen::on(listen.unwrap_or(LOOPBACK))],
             workers: None,
             user: None,
             group: None,
@@ -100,6 +101,7 @@ impl Settings {
             sites: vec![site],
             access_log: crate::access_log::Settings::default(),
             limits: Limits::default(),
+            rate_limits: crate::rate_limits::Rule::defaults(),
             trusted_proxies: trusted_proxies::defaults(),
             spool: spool::defaults(Checks::Machine),
             page_store: page_cache::store_defaults(),
@@ -174,6 +176,7 @@ fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Settings {
         sites: site::read(top, report, checks),
         access_log: access_log::read(top, report, checks),
         limits: limits::read(top, report),
+        rate_limits: rate_limits::read(top, report),
         trusted_proxies: trusted_proxies::read(top, report),
         spool: spool::read(top, report, checks),
         page_store: page_cache::store(top, report),
@@ -230,13 +233,14 @@ const KEYS: Keys = Keys {
         "sites",
         "access_log",
         "limits",
+        "rate_limits",
         "trusted_proxies",
         "spool",
         "page_store",
         "watch_config",
         "admin",
     ],
-    later: &["rate_limits"],
+    later: &[],
 };
 
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);

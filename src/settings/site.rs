@@ -262,6 +262,5 @@ pub const KEYS: Keys = Keys {
         "health",
         "precompressed",
         "compression",
-        "rate_limits",
     ],
 };

@@ -52,6 +52,6 @@ mod fixture;
 pub use accel::AccelTarget;
 pub use decision::{Decision, Request, Script};
 pub use hosts::Sites;
-pub use response::{Answer, Body, Cached, FileSpan, Part, local_answer};
+pub use response::{Answer, Body, Cached, FileSpan, Part, local_answer, too_many_requests};
 pub use settings::{Backend, Preset, Sendfile, SiteError, SiteSettings};
 pub use static_site::StaticSite;

@@ -145,6 +145,16 @@ pub fn method_not_allowed() -> Answer {
     RENDERED.clone()
 }
 
+/// 429 (RFC 6585 §4): the next one may come in so many seconds.
+#[must_use]
+pub fn too_many_requests(seconds: u64) -> Answer {
+    text(
+        429,
+        "Too Many Requests",
+        &format!("Retry-After: {seconds}\r\n"),
+    )
+}
+
 /// 204 to OPTIONS (RFC 9110 §9.3.7).
 #[must_use]
 pub fn options() -> Answer {

@@ -53,6 +53,8 @@ mod keep_alive;
 mod leaks;
 /// Start, reload, drain and stop.
 mod lifecycle;
+/// What one client may take: connections, requests and bytes in a time.
+mod limits;
 /// Symbolic links and special files.
 mod links;
 /// GET, HEAD, OPTIONS and the methods that a file does not have.
@@ -69,6 +71,8 @@ mod page_cache;
 mod plugin_pages;
 /// Conditional requests (RFC 9110 §13).
 mod preconditions;
+/// Listeners that speak the PROXY protocol.
+mod proxy_protocol;
 /// Range requests (RFC 9110 §14).
 mod ranges;
 /// The next request sees what PHP has written before it answered.

@@ -10,12 +10,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use super::*;
 use crate::edge::tunnel::{Grant, SILENCE, Waits};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(30);
+const PATIENCE: Patience = Patience {
+    silence: LONGEST,
+    rate: 0,
+};
 const HEAD: &[u8] = b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn lent(incoming: &[u8], framing: Framing) -> (DuplexStream, HandedStream, Home) {
     let (client, server) = tokio::io::duplex(1 << 20);
-    let carried = Carried::new(Box::new(server), BytesMut::from(incoming), PATIENCE);
+    let carried = Carried::new(
+        Box::new(server),
+        BytesMut::from(incoming),
+        PATIENCE,
+        PATIENCE,
+    );
     let (stream, home) = HandedStream::lend(
         carried,
         Bytes::from_static(HEAD),
@@ -109,7 +118,7 @@ async fn an_end_while_the_answer_is_made_is_no_abort() {
 #[tokio::test]
 async fn an_end_is_an_abort_where_the_site_says_so() {
     let (client, server) = tokio::io::duplex(64);
-    let carried = Carried::new(Box::new(server), BytesMut::new(), PATIENCE);
+    let carried = Carried::new(Box::new(server), BytesMut::new(), PATIENCE, PATIENCE);
     let (mut stream, _home) =
         HandedStream::lend(carried, Bytes::new(), Framing::None, 0, OnEnd::Abort);
     drop(client);
@@ -150,7 +159,7 @@ async fn small_writes_leave_together_and_nothing_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_nothing_is_given_up() {
     let (_client, server) = tokio::io::duplex(16);
-    let carried = Carried::new(Box::new(server), BytesMut::new(), PATIENCE);
+    let carried = Carried::new(Box::new(server), BytesMut::new(), PATIENCE, PATIENCE);
     let (mut stream, _home) =
         HandedStream::lend(carried, Bytes::new(), Framing::None, 0, OnEnd::Answer);
     let error = stream
@@ -210,8 +219,8 @@ fn asking(incoming: &[u8]) -> (DuplexStream, HandedStream, Home, Grant) {
     let (client, mut stream, home) = lent(incoming, Framing::None);
     let grant = Grant::default();
     let waits = Waits {
-        first_byte: PATIENCE,
-        between_bytes: PATIENCE / 2,
+        first_byte: LONGEST,
+        between_bytes: LONGEST / 2,
     };
     stream.may_become(Tunnel::asked_for(grant.clone(), waits));
     (client, stream, home, grant)
@@ -256,7 +265,7 @@ async fn a_tunnel_that_is_not_granted_in_time_is_an_error() {
     let (_client, mut stream, _home, _grant) = asking(b"");
     read_exactly(&mut stream, HEAD.len()).await;
     assert!(poll_read_once(&mut stream).await.is_none());
-    tokio::time::advance(PATIENCE + Duration::from_secs(1)).await;
+    tokio::time::advance(LONGEST + Duration::from_secs(1)).await;
     let error = poll_read_once(&mut stream).await.unwrap().unwrap_err();
     assert!(error.get_ref().unwrap().is::<Silent>());
 }
@@ -268,10 +277,10 @@ async fn an_answer_that_is_no_101_may_take_as_long_as_any() {
     grant.refuse();
     for _ in 0..9 {
         assert!(poll_read_once(&mut stream).await.is_none());
-        tokio::time::advance(PATIENCE / 3).await;
+        tokio::time::advance(LONGEST / 3).await;
         stream.write_all(b"a piece").await.unwrap();
     }
-    tokio::time::advance(PATIENCE).await;
+    tokio::time::advance(LONGEST).await;
     let error = poll_read_once(&mut stream).await.unwrap().unwrap_err();
     assert!(error.get_ref().unwrap().is::<Silent>());
     drop(stream);

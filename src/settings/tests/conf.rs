@@ -54,6 +54,7 @@ fn every_known_key_is_in_the_file_with_every_key() {
         KEYS.known,
         site::KEYS.known,
         limits::KEYS.known,
+        rate_limits::KEYS.known,
         open_file_cache::KEYS.known,
         php::KEYS.known,
         origin::KEYS.known,

@@ -154,7 +154,7 @@ fn unknown_keys_name_the_key_they_most_likely_mean() {
              min_uses, errors, errors_valid, errors_max, watch",
             "nostat.yaml:5:1: Limits: the key \"Limits\" is not known here; did you mean limits?",
             "nostat.yaml:6:1: 8080: the key \"8080\" is not known here; expected one of listen, \
-             workers, user, group, open_file_cache, sites, access_log, limits, trusted_proxies, spool, page_store, watch_config, admin",
+             workers, user, group, open_file_cache, sites, access_log, limits, rate_limits, trusted_proxies, spool, page_store, watch_config, admin",
         ]
     );
     for (extra, expected) in [
@@ -179,8 +179,7 @@ fn unknown_keys_name_the_key_they_most_likely_mean() {
 
 #[test]
 fn keys_of_later_versions_are_refused_unless_they_are_off() {
-    let off = "rate_limits: []\nadmin: off\nlimits: {connections_per_address: off}\n\
-               listen: {address: \"[::]:80\", http2: off, proxy_protocol: off}\n\
+    let off = "listen: {address: \"[::]:80\", http2: off, redirect: off}\n\
                open_file_cache: {watch: auto}\n";
     read(&format!(
         "{SITE}    precompressed: off\n    compression: off\n{off}"
@@ -188,10 +187,6 @@ fn keys_of_later_versions_are_refused_unless_they_are_off() {
     read("sites: [{root: /srv, origin: {peers: [\"a:1\"], accel: off}}]");
 
     for (extra, path) in [
-        (
-            "rate_limits: [{match: missing, rate: 20/s}]\n",
-            "4:1: rate_limits",
-        ),
         ("limits: {streams: 100}\n", "4:10: limits.streams"),
         (
             "listen: [{address: \"[::]:80\", tls: {}}]\n",

@@ -53,6 +53,11 @@ impl Connection {
             .expect("the server takes what is sent");
     }
 
+    /// At most this many bytes of what comes next; none when the connection is over.
+    pub fn take_some(&mut self, most: usize) -> Option<usize> {
+        self.stream.read(&mut vec![0; most]).ok()
+    }
+
     /// Another hand on the connection, to write with while this one reads.
     pub fn writer(&self) -> TcpStream {
         self.stream.try_clone().unwrap()

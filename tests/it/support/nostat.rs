@@ -19,6 +19,7 @@ use super::fake_responder::FakeResponder;
 /// A configuration file in the making: top-level keys and sites, each value as YAML text.
 #[derive(Clone)]
 pub struct Config {
+    listen: Vec<String>,
     top: Vec<(String, String)>,
     sites: Vec<Vec<(String, String)>>,
 }
@@ -43,6 +44,7 @@ impl Config {
 
     pub fn preset(preset: &str, root: &Path) -> Self {
         let config = Self {
+            listen: Vec::new(),
             top: Vec::new(),
             sites: Vec::new(),
         };
@@ -70,6 +72,12 @@ impl Config {
         self
     }
 
+    /// One more address to listen on, after the one that the tests use.
+    pub fn listen(mut self, address: &str) -> Self {
+        self.listen.push(address.to_owned());
+        self
+    }
+
     /// A key of the top level.
     pub fn top(mut self, key: &str, value: &str) -> Self {
         set(&mut self.top, key, value);
@@ -83,7 +91,9 @@ impl Config {
 
     /// The file's text.
     pub fn render(&self, listen: &str, spool: &Path) -> String {
-        let mut text = format!("listen: [\"{listen}\"]\n");
+        let listen = std::iter::once(format!("\"{listen}\""));
+        let listen = Vec::from_iter(listen.chain(self.listen.iter().cloned())).join(", ");
+        let mut text = format!("listen: [{listen}]\n");
         let mut top = self.top.clone();
         if top.iter().all(|(key, _)| key != "spool") {
             set(
@@ -91,6 +101,10 @@ impl Config {
                 "spool",
                 &format!("{{dir: \"{}\"}}", spool.display()),
             );
+        }
+        // Most tests ask for more that is missing, from one address, than anybody may.
+        if top.iter().all(|(key, _)| key != "rate_limits") {
+            set(&mut top, "rate_limits", "off");
         }
         for (key, value) in &top {
             text.push_str(&format!("{key}: {value}\n"));
