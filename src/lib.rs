@@ -25,6 +25,31 @@
 //! - [`admin`] what an administrator asks a running server; [`token`] a word that lets him;
 //! - [`import`] settings from an nginx configuration; [`doctor`] what will limit a settings file on this machine;
 //! - [`cli`], [`php_socket`], [`logging`] the command.
+//!
+//! # Threat model
+//! Four parties, each trusted less than the one before:
+//! - **the administrator** writes the settings and starts the process: trusted, but mistakes are refused with their place;
+//! - **the document root** is written by WordPress, its plugins and who may upload: its contents are data. Links, special
+//!   files, `.htaccess` files and names may be made to harm, and may change at any moment, within a request as well;
+//! - **the responder** (PHP-FPM, an origin) runs other people's code: its answers may be broken, endless or late, and may not
+//!   reach a client as anything but themselves;
+//! - **clients** send any bytes at any pace, from many addresses.
+//!
+//! | what a client or a file may try | what holds it | tests |
+//! |---|---|---|
+//! | two readers see different requests | [`request::head`] is strict; [`edge::handed_stream`] gives out one request and not a byte more; [`edge::tunnel`] waits for 101 | `hostile_requests`, `any_bytes`, `web_sockets` |
+//! | a path that leaves the root, or two spellings of one | [`request::target`] decodes once; [`descriptor_cache::open`] opens beneath an open root | `targets`, `links` |
+//! | source, secrets and private folders | [`site::access`], [`site::htaccess`], and the type a file would be sent as | `routing`, `secrets`, `htaccess`, `accel` |
+//! | code in an upload | [`site::wordpress`]: where PHP never runs, and only scripts that are there | `routing`, `fastcgi` |
+//! | a head, body or reader that drips | one deadline for a head, [`edge::pace`] for bodies and answers | `hostile_requests`, `limits` |
+//! | very many connections or requests | [`lifecycle`], [`edge::per_address`], [`rate_limits`], and PHP's own queue, [`fastcgi::limiter`] | `limits`, `exhaustion` |
+//! | another client's name | [`request::client`], [`edge::introduction`]: from trusted proxies only | `fastcgi`, `proxy_protocol` |
+//! | another visitor's page | [`page_cache::key`]: PHP sees of a visitor what is in the key | `page_cache` |
+//! | an answer cut, mixed or padded | [`descriptor_cache::file`]: one look at one descriptor; [`edge::failure`] cuts the connection | `file_changes`, `transfers`, `fastcgi_answers` |
+//! | fields that PHP takes for its own (httpoxy) | [`fastcgi::params`] | `fastcgi` |
+//! | the admin endpoints by way of PHP | [`admin::access`]: a socket's mode, a token, the `Host` of a request | `admin` |
+//!
+//! What is promised of this, and what is not, is in `.github/SECURITY.md`.
 
 #![cfg_attr(
     test,
