@@ -227,6 +227,11 @@ impl Asked<'_> {
             true => Way::Pass(None),
             false => asked.ask(snapshot.pages, site, &inward),
         };
+        if !matches!(way, Way::Page(..))
+            && let Err(many) = limits.start(asker)
+        {
+            return seen.too_many(many);
+        }
         let (fill, bypass) = match way {
             Way::Page(answer, refresh) => {
                 let refresh = refresh.and_then(|fill| lending.lent(inward, Some(fill), None));
@@ -234,6 +239,10 @@ impl Asked<'_> {
                     (answered, Some(lent)) => Turn::Renew(Box::new((answered, lent))),
                     (answered, None) => Turn::Answer(answered),
                 };
+            }
+            // PHP would have to be started.
+            Way::Fill(_) | Way::Pass(_) if let Err(many) = limits.start(asker) => {
+                return seen.too_many(many);
             }
             Way::Fill(fill) => (Some(fill), None),
             Way::Pass(bypass) => (None, bypass),

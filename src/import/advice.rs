@@ -71,7 +71,8 @@ const LEFT_OUT: &[(&[&str], &str)] = &[
     ),
     (
         &["limit_req", "limit_conn"],
-        "requests are not counted per address yet: keep it in the server in front, or use a plugin for wp-login.php",
+        "see rate_limits: {match, rate, burst} for each path; logins, xmlrpc.php and what is missing are limited by default. \
+         For connections: limits: {connections_per_address}",
     ),
     (
         &["limit_rate*"],

@@ -40,7 +40,7 @@ impl Reached {
             notes.left_out(
                 directive,
                 "listen",
-                "the PROXY protocol is not read here: let the balancer send X-Forwarded-For",
+                "write it as {address: …, proxy_protocol: on}, and name the balancer in trusted_proxies",
             );
         }
         match address(directive.arg(0)) {

@@ -151,7 +151,7 @@ impl RateLimits {
         path: &[u8],
         script: Option<&[u8]>,
         fields: &F,
-        asker: impl Fn() -> Asker<'a>,
+        asker: impl FnOnce() -> Asker<'a>,
     ) -> Result<(), TooMany> {
         // `/wp-login.php/anything` runs that script, too.
         let asked = script_part(path);
@@ -159,11 +159,17 @@ impl RateLimits {
             let means = |path: &[u8]| rule.pattern.matches(path);
             means(path) || means(asked) || script.is_some_and(means)
         });
-        self.charge(meant.map(|rule| &*rule.limiter), fields, &asker)?;
+        self.charge(meant.map(|rule| &*rule.limiter), fields, asker)
+    }
+
+    /// The application is to be started: whoever has asked for too much that is not there waits before that.
+    ///
+    /// # Errors
+    /// It is one too many.
+    pub fn start<'a>(&self, asker: impl FnOnce() -> Asker<'a>) -> Result<(), TooMany> {
         if self.missing.is_empty() {
             return Ok(());
         }
-        // Whoever has asked for too much that is not there waits before PHP is started for the next of it.
         let Asker { client, peer } = asker();
         let who = ClientNetwork::from(client.address);
         let speaks_for_many = || self.counting.proxies.knows(peer);

@@ -49,13 +49,13 @@ fn client(address: &str) -> Client {
 
 fn asks(made: &Made, path: &str, script: &str, address: &str) -> Result<(), TooMany> {
     let client = client(address);
-    made.limits
-        .application(path.as_bytes(), Some(script.as_bytes()), &none(), || {
-            Asker {
-                client: &client,
-                peer: client.address,
-            }
-        })
+    let asker = || Asker {
+        client: &client,
+        peer: client.address,
+    };
+    let (path, script) = (path.as_bytes(), Some(script.as_bytes()));
+    made.limits.application(path, script, &none(), asker)?;
+    made.limits.start(asker)
 }
 
 fn none() -> Lines {
