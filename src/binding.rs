@@ -72,8 +72,13 @@ fn admin_hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Sockets that are listening, by the address as it was written.
-pub struct Bound(pub ListenFds);
+/// Sockets that are listening.
+pub struct Bound {
+    /// By the address as it was written.
+    pub fds: ListenFds,
+    /// The address of each, in the order of the settings.
+    pub addresses: Vec<SocketAddr>,
+}
 
 /// Binds every address of the settings that was not inherited, so that a port that is taken is known at once. `kept` is
 /// for a successor.
@@ -86,6 +91,7 @@ pub fn bind(
     kept: &mut Sockets,
 ) -> Result<Bound, BindError> {
     let mut fds = Fds::new();
+    let mut addresses = Vec::new();
     for listen in &settings.listen {
         let failed = |source| BindError::Listen {
             address: listen.address,
@@ -109,10 +115,15 @@ pub fn bind(
         };
         kept.keep(&socket).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        tracing::info!("listening on http://{address}");
+        let scheme = listen.tls.as_ref().map_or("http", |_| "https");
+        tracing::info!("listening on {scheme}://{address}");
+        addresses.push(address);
         fds.add(listen.address.to_string(), socket.into_raw_fd());
     }
-    Ok(Bound(Arc::new(Mutex::new(fds))))
+    Ok(Bound {
+        fds: Arc::new(Mutex::new(fds)),
+        addresses,
+    })
 }
 
 /// Binds the doors of the admin endpoints, if there are to be any.

@@ -20,6 +20,7 @@
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
 //! - [`settings`] YAML to each room's own settings;
+//! - [`tls`] the certificates that clients are shown;
 //! - [`binding`], [`inherited`], [`server`], [`signals`], [`orders`], [`timer`], [`config_watch`], [`lifecycle`], [`upgrade`] and
 //!   [`service_manager`] start, reload, drain, another binary in this one's place;
 //! - [`admin`] what an administrator asks a running server; [`token`] a word that lets him;
@@ -90,5 +91,6 @@ pub mod signals;
 pub mod site;
 pub mod snapshot;
 pub mod timer;
+pub mod tls;
 pub mod token;
 pub mod upgrade;

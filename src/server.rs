@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::config_watch::ConfigWatch;
 use crate::descriptor_cache::budget::DescriptorBudget;
 use crate::edge::lane;
+use crate::edge::listener::{Listener, Listeners};
 use crate::edge::proxy::{Door, Proxy};
 use crate::fastcgi::session::Responder;
 use crate::inherited::Inherited;
@@ -30,6 +31,7 @@ use crate::orders::{Begin, Orderly};
 use crate::settings::Settings;
 use crate::signals;
 use crate::snapshot::{LoadError, State};
+use crate::tls::TlsDoor;
 use crate::upgrade::{self, Sockets};
 
 /// Why the server has not started.
@@ -63,6 +65,8 @@ pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(
     let admin = bind_admin(&settings, &mut inherited, &mut sockets)?;
     let predecessor = inherited.predecessor.take();
     inherited.close();
+    // Keys are for root alone more often than not.
+    let doors = tls_doors(&settings)?;
     give_up_privileges(&settings, &admin)?;
 
     let slots = fastcgi_slots(&settings);
@@ -70,12 +74,14 @@ pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(
     let mut settings = settings;
     settings.cache.descriptors.get_or_insert(budget.cached);
     let workers = settings.workers.unwrap_or_else(processors);
-    let addresses: Vec<(String, bool)> = settings
+    let addresses: Vec<String> = settings
         .listen
         .iter()
-        .map(|listen| (listen.address.to_string(), listen.proxy_protocol))
+        .map(|listen| listen.address.to_string())
         .collect();
+    let of_address = listeners_of(&settings, &listeners, &doors);
     let state = State::start(settings, Clock::system(), budget.connections)?;
+    state.tls.fill(doors);
     let (succeeded, stop_admin) = tokio::sync::watch::channel(false);
     let admin_file = admin
         .serve(Api::new(state.clone(), give_order), stop_admin)
@@ -83,17 +89,13 @@ pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(
 
     let mut server = Server::new_with_opt_and_conf(None, pingora_conf(workers));
     server.bootstrap();
-    for speaks_proxy in [false, true] {
-        let of_kind = addresses
-            .iter()
-            .filter(|(_, speaks)| *speaks == speaks_proxy);
-        let addresses: Vec<_> = of_kind.map(|(address, _)| address.clone()).collect();
-        if !addresses.is_empty() {
-            let conf = &server.configuration;
-            let service = listening(&state, conf, &addresses, &listeners, speaks_proxy);
-            server.add_service(service);
-        }
-    }
+    server.add_service(listening(
+        &state,
+        &server.configuration,
+        &addresses,
+        listeners,
+        of_address,
+    ));
     let (admin_file, admin_ended) = admin_file;
     let admin_file = Arc::new(Mutex::new(admin_file));
     let (file, watch) = file.unzip();
@@ -165,21 +167,52 @@ fn pingora_conf(workers: usize) -> ServerConf {
     }
 }
 
-/// The service that listens, following our order to stop instead of Pingora's. `speaks_proxy`: whoever connects speaks the
-/// PROXY protocol.
+/// The doors of the addresses where TLS ends.
+fn tls_doors(settings: &Settings) -> Result<Vec<(SocketAddr, Arc<TlsDoor>)>, LoadError> {
+    let mut doors = Vec::new();
+    for listen in &settings.listen {
+        if let Some(tls) = &listen.tls {
+            let door = TlsDoor::open(tls, &settings.hosts());
+            let door = door.map_err(|error| LoadError::Tls(listen.address, error))?;
+            doors.push((listen.address, Arc::new(door)));
+        }
+    }
+    Ok(doors)
+}
+
+/// What is to be known of each address that was bound.
+fn listeners_of(
+    settings: &Settings,
+    bound: &Bound,
+    doors: &[(SocketAddr, Arc<TlsDoor>)],
+) -> Listeners {
+    let made = settings.listen.iter().zip(&bound.addresses);
+    let made = made.map(|(listen, address)| {
+        let door = doors.iter().find(|(address, _)| *address == listen.address);
+        let listener = Listener {
+            speaks_proxy: listen.proxy_protocol,
+            tls: door.map(|(_, door)| door.clone()),
+            redirects: listen.redirects,
+        };
+        (*address, Arc::new(listener))
+    });
+    Listeners::new(made.collect())
+}
+
+/// The service that listens, following our order to stop instead of Pingora's.
 fn listening(
     state: &Arc<State>,
     conf: &Arc<ServerConf>,
     addresses: &[String],
-    bound: &Bound,
-    speaks_proxy: bool,
+    bound: Bound,
+    listeners: Listeners,
 ) -> Listening<impl Service + use<>> {
     let lane_state = state.clone();
     let on_connection = move |door: Arc<Door>, stream, stop: &ShutdownWatch| {
         // A task of its own, so that what Pingora keeps of a connection goes now and nothing of it is passed through at
         // each request. It is this task that a stop waits for; see `Lifecycle`.
-        let state = lane_state.clone();
-        tokio::spawn(lane::serve(state, door, stream, stop.clone(), speaks_proxy));
+        let (state, listener) = (lane_state.clone(), listeners.of(&stream));
+        tokio::spawn(lane::serve(state, door, stream, stop.clone(), listener));
         let done: futures::future::BoxFuture<'static, Option<pingora_core::protocols::Stream>> =
             Box::pin(async { None });
         done
@@ -199,7 +232,7 @@ fn listening(
     }
     Listening {
         service,
-        fds: bound.0.clone(),
+        fds: bound.fds,
         stop: state.lifecycle.order(),
     }
 }

@@ -2,6 +2,7 @@
 //! reload swaps as one.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,6 +32,7 @@ use crate::request::pattern::PatternError;
 use crate::settings::Settings;
 use crate::site::settings::PageCache;
 use crate::site::{Backend, Preset, SiteSettings, Sites, StaticSite};
+use crate::tls::{TlsDoors, TlsError};
 
 /// What outlives a reload: the cache, the limiters, the budgets.
 pub struct State {
@@ -64,6 +66,8 @@ pub struct State {
     pub hot_paths: HotPaths,
     /// How often clients have met each limit.
     pub limited: Arc<Limited>,
+    /// Where TLS ends.
+    pub tls: TlsDoors,
     /// Open connections of each address, where they are limited.
     pub per_address: PerAddress,
     /// Requests of each client, as far as they are limited.
@@ -125,6 +129,7 @@ impl State {
             durations: Durations::default(),
             hot_paths: HotPaths::default(),
             limited,
+            tls: TlsDoors::default(),
             per_address: PerAddress::default(),
             rates,
             reloads: Reloads::default(),
@@ -148,7 +153,15 @@ impl State {
             rates: &self.rates,
             limited: &self.limited,
         };
+        let listened = &settings.listen;
+        let wanted = |address| {
+            let listen = listened.iter().find(|listen| listen.address == address);
+            listen.and_then(|listen| listen.tls.as_ref())
+        };
+        let doors = self.tls.prepare(wanted, &settings.hosts());
+        let doors = doors.map_err(|(address, error)| LoadError::Tls(address, error))?;
         let snapshot = Snapshot::load(settings, &lasting, Some(&before))?;
+        self.tls.put(doors);
         let settings = &snapshot.settings;
         // A site that has no page cache any more is told of no purge.
         for site in before.sites.all().iter().filter_map(|site| site.pages()) {
@@ -234,6 +247,9 @@ pub enum LoadError {
     /// A site's root or rules.
     #[error("site {0}: {1}")]
     Site(String, String),
+    /// What TLS needs on a listener.
+    #[error("listen {0}: {1}")]
+    Tls(SocketAddr, TlsError),
     /// An origin's name.
     #[error("origin: {0}")]
     Origin(#[source] std::io::Error),

@@ -22,6 +22,7 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         under_way: None,
     };
     let mut opening: Option<JoinHandle<()>> = None;
+    let mut certificates: Option<JoinHandle<()>> = None;
     loop {
         every.tick().await;
         let snapshot = state.snapshot.load_full();
@@ -29,6 +30,11 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         if opening.as_ref().is_none_or(JoinHandle::is_finished) {
             let pages = state.pages;
             opening = Some(tokio::task::spawn_blocking(|| pages.tick()));
+        }
+        if !state.tls.all().is_empty() && certificates.as_ref().is_none_or(JoinHandle::is_finished)
+        {
+            let state = state.clone();
+            certificates = Some(tokio::task::spawn_blocking(move || state.tls.look()));
         }
         if snapshot.settings.watch_config && looking.sees_a_change().await {
             changed.notify_one();

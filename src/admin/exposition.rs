@@ -22,6 +22,7 @@ pub fn render(state: &State) -> String {
     durations(&mut text, state);
     connections(&mut text, state);
     limits(&mut text, state);
+    tls(&mut text, state);
     cache(&mut text, state);
     pages(&mut text, state);
     responders(&mut text, state);
@@ -135,6 +136,42 @@ fn limits(text: &mut Text, state: &State) {
         let (rule, rate) = (limiter.rule(), limiter.rule().rate.to_string());
         let labels = [("match", rule.matches.as_str()), ("rate", &*rate)];
         text.sample(name, &labels, limiter.clients() as u64);
+    }
+}
+
+fn tls(text: &mut Text, state: &State) {
+    let doors = state.tls.all();
+    if doors.is_empty() {
+        return;
+    }
+    let doors: Vec<_> = doors
+        .iter()
+        .map(|(address, door)| (address.to_string(), door))
+        .collect();
+    let name = "nostat_tls_handshakes_total";
+    text.family(name, "counter", "TLS handshakes by what came of them.");
+    for (listen, door) in &doors {
+        for (result, count) in door.counters.counted() {
+            text.sample(name, &[("listen", listen), ("result", result)], count);
+        }
+    }
+    let name = "nostat_tls_handshakes";
+    text.family(name, "gauge", "TLS handshakes under way.");
+    for (listen, door) in &doors {
+        text.sample(name, &[("listen", listen)], door.in_flight() as u64);
+    }
+    let name = "nostat_tls_certificate_expires_seconds";
+    text.family(
+        name,
+        "gauge",
+        "When a certificate ends, in Unix time, by the first of its names.",
+    );
+    for (listen, door) in &doors {
+        for (names, expires) in door.certificates() {
+            let first = names.first().map_or("", String::as_str);
+            let expires = u64::try_from(expires).unwrap_or_default();
+            text.sample(name, &[("listen", listen), ("name", first)], expires);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! It reads heads itself, under one deadline and the limits, answers from the static site, and lends every other
 //! request to Pingora as a [`HandedStream`]; both kinds follow each other on one connection in any order.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -22,48 +22,38 @@ use crate::edge::connection::{Connection, Filled};
 use crate::edge::date::Persistence;
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
 use crate::edge::held_back::Share;
-use crate::edge::introduction;
 use crate::edge::limits::Limits;
+use crate::edge::listener::{Arrival, Listener};
 use crate::edge::log_entry::Outcome;
 use crate::edge::pace::{Exceeded, Patience};
 use crate::edge::pages;
-use crate::edge::per_address::Place;
 use crate::edge::proxy::Door;
 use crate::edge::turn::{Answered, Asked, Lent, Rest, Turn};
 use crate::hot_paths::Sighting;
 use crate::lifecycle::{HEAD_GRACE, IDLE_GRACE};
 use crate::limited::Limit;
 use crate::request::head::HeadScan;
-use crate::request::proxy_protocol::Told;
 use crate::snapshot::{Snapshot, State};
 
-/// Serves one connection until it ends; `speaks_proxy`: it begins with what the PROXY protocol says of the client.
+/// Serves one connection until it ends.
 pub async fn serve(
     state: Arc<State>,
     door: Arc<Door>,
     stream: Stream,
     stop: ShutdownWatch,
-    speaks_proxy: bool,
+    listener: Arc<Listener>,
 ) {
     let _counted = state.lifecycle.admit();
-    let mut origin = Origin::of(&stream);
-    let mut connection = Connection::new(stream, state.clock.clone(), &state.lifecycle);
-    if speaks_proxy {
-        match introduction::read_from(&state, &mut connection, origin.peer).await {
-            Some(told) => origin.take_over(told),
-            None => {
-                state.limited.count(Limit::ProxyProtocol);
-                return;
-            }
-        }
-    }
-    let Ok(place) = place_of(&state, origin.peer.ip()) else {
-        state.limited.count(Limit::ConnectionsPerAddress);
+    // What only some connections need is no part of what each of them keeps.
+    let received = match listener.is_plain() {
+        true => listener.receive_plain(&state, stream),
+        false => Box::pin(listener.receive(&state, stream)).await,
+    };
+    let Some((connection, arrival)) = received else {
         return;
     };
     let mut lane = Lane {
-        origin,
-        place,
+        arrival,
         requests: 0,
         leave_at: None,
         state,
@@ -71,55 +61,6 @@ pub async fn serve(
         stop,
     };
     lane.run(connection).await;
-}
-
-/// The place of a connection among those of its address, where they are limited.
-///
-/// # Errors
-/// It is one too many. A trusted proxy has as many as it wants, until it asks for something of its own.
-fn place_of(state: &State, peer: IpAddr) -> Result<Option<Place>, ()> {
-    let snapshot = state.snapshot.load();
-    let Some(most) = snapshot.limits.connections_per_address else {
-        return Ok(None);
-    };
-    let place = state.per_address.enter(peer);
-    match place.count() > most && !snapshot.trusted.contains(peer) {
-        true => Err(()),
-        false => Ok(Some(place)),
-    }
-}
-
-/// Where a connection comes from, and to which address.
-#[derive(Clone, Copy)]
-struct Origin {
-    peer: SocketAddr,
-    /// What a proxy has said of the client.
-    told: Option<Told>,
-}
-
-impl Origin {
-    fn of(stream: &Stream) -> Origin {
-        Origin {
-            peer: peer_address(stream),
-            told: None,
-        }
-    }
-
-    /// A proxy speaks for a client.
-    fn take_over(&mut self, told: Told) {
-        self.told = Some(told);
-        if let Some(ends) = told.client {
-            self.peer = ends.source;
-        }
-    }
-
-    fn local(&self, stream: &Stream) -> Option<SocketAddr> {
-        let told = self.told.and_then(|told| told.client);
-        match told {
-            Some(ends) => Some(ends.destination),
-            None => local_address(stream),
-        }
-    }
 }
 
 /// What is waited for between two answers, and since when.
@@ -172,9 +113,7 @@ struct Lane {
     state: Arc<State>,
     door: Arc<Door>,
     stop: ShutdownWatch,
-    origin: Origin,
-    /// The place among the connections of its address, where they are limited.
-    place: Option<Place>,
+    arrival: Arrival,
     requests: u64,
     /// When to leave, once the order to stop was heard.
     leave_at: Option<Tick>,
@@ -186,7 +125,7 @@ impl Lane {
         let mut scan = HeadScan::default();
         loop {
             let snapshot = self.state.snapshot.load();
-            let local = || self.origin.local(&connection.stream);
+            let local = || self.arrival.local(&connection.stream);
             let asked = self.asked(&snapshot, &local);
             let began = self.state.clock.now();
             let turn = match asked.decide_now(&mut scan, &connection.incoming) {
@@ -223,7 +162,7 @@ impl Lane {
                 Turn::Renew(turn) => {
                     self.requests += 1;
                     let (answered, mut lent) = *turn;
-                    let local = self.origin.local(&connection.stream);
+                    let local = self.arrival.local(&connection.stream);
                     lent.handed.local = local.unwrap_or(lent.handed.local);
                     refresh(&self.state, &self.door, &self.stop, lent);
                     match Box::pin(self.answer(&mut connection, &answered, began, &limits)).await {
@@ -262,9 +201,7 @@ impl Lane {
         Asked {
             snapshot,
             now: self.state.clock.unix(),
-            peer: self.origin.peer,
-            told: self.origin.told.as_ref(),
-            place: self.place.as_ref(),
+            arrival: &self.arrival,
             local,
             is_last: had_all || self.state.lifecycle.draining(),
         }
@@ -421,7 +358,7 @@ impl Lane {
     async fn lend(&self, connection: Connection, mut lent: Lent) -> Option<Connection> {
         let (stream, mut incoming, waiting) = connection.into_parts();
         incoming.advance(lent.head);
-        lent.handed.local = self.origin.local(&stream).unwrap_or(lent.handed.local);
+        lent.handed.local = self.arrival.local(&stream).unwrap_or(lent.handed.local);
         let limits = lent.handed.snapshot.limits.clone();
         let mut carried = Carried::new(stream, incoming, limits.for_body(), limits.for_answer());
         if let Some(fill) = &lent.handed.fill {
@@ -509,25 +446,6 @@ fn refresh(state: &Arc<State>, door: &Arc<Door>, stop: &ShutdownWatch, lent: Len
             tracing::debug!(%error, "{}: a page was not fetched anew", fill.pages.name());
         }
     });
-}
-
-fn peer_address(stream: &Stream) -> SocketAddr {
-    stream
-        .get_socket_digest()
-        .and_then(|digest| {
-            digest
-                .peer_addr()
-                .and_then(|address| address.as_inet().copied())
-        })
-        .unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
-}
-
-fn local_address(stream: &Stream) -> Option<SocketAddr> {
-    stream.get_socket_digest().and_then(|digest| {
-        digest
-            .local_addr()
-            .and_then(|address| address.as_inet().copied())
-    })
 }
 
 /// Bytes of an answer that nobody reads, in one piece.

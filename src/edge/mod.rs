@@ -6,6 +6,7 @@
 //! - [`socket`] puts bytes into a connection's socket, asks about it, and resets it.
 //! - [`deadline`] and [`date`] are what makes time cost nothing per request.
 //! - [`answer_writer`] writes an [`Answer`](crate::site::Answer) on HTTP/1.
+//! - [`listener`] is how a connection comes in.
 //! - [`introduction`] is what a proxy says of the client before the first request.
 //! - [`per_address`] counts the connections of each address.
 //! - [`pace`] is how long a client may keep us waiting.
@@ -44,6 +45,7 @@ pub mod intake;
 pub mod introduction;
 pub mod lane;
 pub mod limits;
+pub mod listener;
 pub mod log_entry;
 pub mod pace;
 pub mod pages;

@@ -14,6 +14,7 @@ use crate::clock::UnixTime;
 use crate::edge::date::Persistence;
 use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
 use crate::edge::handed_stream::OnEnd;
+use crate::edge::listener::Arrival;
 use crate::edge::log_entry::LogEntry;
 use crate::edge::pages::{self, PurgeAsked, Way};
 use crate::edge::per_address::Place;
@@ -28,7 +29,6 @@ use crate::request::client::{Client, identify};
 use crate::request::head::{
     Framing, HeadError, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
 };
-use crate::request::proxy_protocol::Told;
 use crate::request::target::Target;
 use crate::site::{
     Answer, Backend, Body, Decision, Request, Sendfile, StaticSite, local_answer, too_many_requests,
@@ -98,12 +98,8 @@ pub struct Asked<'a> {
     pub snapshot: &'a Arc<Snapshot>,
     /// Now, in Unix time.
     pub now: UnixTime,
-    /// The other end of the connection, or whom it speaks for.
-    pub peer: SocketAddr,
-    /// What a proxy has said of the client before the first request.
-    pub told: Option<&'a Told>,
-    /// The connection's place among those of its address, where they are limited.
-    pub place: Option<&'a Place>,
+    /// Where the connection comes from, and how.
+    pub arrival: &'a Arrival,
     /// The address it came in at.
     pub local: &'a (dyn Fn() -> Option<SocketAddr> + Sync),
     /// Whether the connection ends with this request, whatever the client wants.
@@ -155,11 +151,12 @@ impl Asked<'_> {
             return seen.refuse(421);
         };
         seen.site = Some(site);
-        if self.place.is_some_and(|place| seen.is_one_too_many(place)) {
+        let place = self.arrival.place.as_ref();
+        if place.is_some_and(|place| seen.is_one_too_many(place)) {
             return seen.too_many_connections();
         }
         let host = host.unwrap_or_default();
-        let peer = self.peer.ip();
+        let peer = self.arrival.peer.ip();
         match pages::purge_asked(
             site,
             &head,
@@ -260,7 +257,7 @@ impl Asked<'_> {
             .snapshot
             .access_log
             .enabled()
-            .then(|| LogEntry::unreadable(self.peer.ip(), Instant::now()));
+            .then(|| LogEntry::unreadable(self.arrival.peer.ip(), Instant::now()));
         let mut answer = local_answer(status);
         if read.trim_ascii_start().starts_with(b"HEAD ") {
             answer.body = Body::Empty;
@@ -347,7 +344,7 @@ impl Lending<'_> {
                 site: site.clone(),
                 inward,
                 client: *self.asked.client,
-                peer: seen.asked.peer.ip(),
+                peer: seen.asked.arrival.peer.ip(),
                 local: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
                 target: origin_form,
                 query: query.map(Bytes::copy_from_slice),
@@ -447,7 +444,7 @@ impl Seen<'_> {
     fn asker<'a>(&self, client: &'a Client) -> Asker<'a> {
         Asker {
             client,
-            peer: self.asked.peer.ip(),
+            peer: self.asked.arrival.peer.ip(),
         }
     }
 
@@ -457,7 +454,7 @@ impl Seen<'_> {
             return false;
         }
         let client = self.client();
-        if client.trusted_peer && client.address != self.asked.peer.ip().to_canonical() {
+        if client.trusted_peer && client.address != self.asked.arrival.peer.ip().to_canonical() {
             place.give_back();
             return false;
         }
@@ -507,20 +504,25 @@ impl Seen<'_> {
     }
 
     fn client(&self) -> Client {
-        let told = self.asked.told;
+        let arrival = self.asked.arrival;
         let client = identify(
-            self.asked.peer,
-            told.is_some_and(|told| told.tls),
+            arrival.peer,
+            arrival.tls(),
             self.head,
             &self.asked.snapshot.trusted,
             self.site
                 .and_then(|site| site.settings().client_ip_header.as_deref()),
         );
-        let port = told
-            .and_then(|told| told.client)
-            .map(|ends| ends.destination.port());
+        // Without a word on it from a proxy in front.
+        let connected_to = || match arrival.told.and_then(|told| told.client) {
+            Some(ends) => Some(ends.destination.port()),
+            None if arrival.listener.tls.is_some() => {
+                (self.asked.local)().map(|local| local.port())
+            }
+            None => None,
+        };
         Client {
-            server_port: client.server_port.or(port),
+            server_port: client.server_port.or_else(connected_to),
             ..client
         }
     }

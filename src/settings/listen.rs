@@ -4,6 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde_yaml::Value;
 
+use crate::tls;
+
+use super::machine::Checks;
 use super::mistake::{Wrong, quoted};
 use super::report::Report;
 use super::scalar;
@@ -16,6 +19,10 @@ pub struct Listen {
     pub address: SocketAddr,
     /// Whether each connection begins with a header of the PROXY protocol, version 1 or 2. Default: no.
     pub proxy_protocol: bool,
+    /// TLS ends here. Default: no.
+    pub tls: Option<tls::Settings>,
+    /// Requests that did not come by https are sent there. Default: no.
+    pub redirects: bool,
 }
 
 impl Listen {
@@ -24,12 +31,14 @@ impl Listen {
         Listen {
             address,
             proxy_protocol: false,
+            tls: None,
+            redirects: false,
         }
     }
 }
 
 /// The addresses of `listen`: one, or a list; each a text or a mapping with `address`.
-pub fn read(top: &Section<'_, '_>, report: &Report) -> Vec<Listen> {
+pub fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Vec<Listen> {
     let Some(node) = top.node("listen") else {
         return vec![Listen::on(DEFAULT)];
     };
@@ -47,7 +56,7 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Vec<Listen> {
     };
     let mut listen: Vec<Listen> = Vec::new();
     for node in &nodes {
-        let Some((found, path)) = read_one(node, report) else {
+        let Some((found, path)) = read_one(node, report, checks) else {
             continue;
         };
         let address = found.address;
@@ -84,34 +93,39 @@ pub fn address(text: &str) -> Result<SocketAddr, Wrong> {
     ))
 }
 
-fn read_one(node: &Node<'_>, report: &Report) -> Option<(Listen, String)> {
-    let mut proxy_protocol = false;
-    let node = if node.value.is_mapping() {
-        let section = Section::open(node, &KEYS, report)?;
-        proxy_protocol = section.choice("proxy_protocol", false, &[("on", true), ("off", false)]);
-        section.required("address", "expected e.g. address: \"0.0.0.0:80\"")?
-    } else {
-        node.clone()
+fn read_one(node: &Node<'_>, report: &Report, checks: Checks) -> Option<(Listen, String)> {
+    let is_mapping = node.value.is_mapping();
+    let section = match is_mapping {
+        true => Some(Section::open(node, &KEYS, report)?),
+        false => None,
+    };
+    let node = match &section {
+        Some(section) => section.required("address", "expected e.g. address: \"0.0.0.0:80\"")?,
+        None => node.clone(),
     };
     let address = match node.value {
         Value::Number(port) => address(&port.to_string()),
         value => scalar::text(value).and_then(address),
     };
-    report.accept(&node.path, address).map(|address| {
-        (
-            Listen {
-                address,
-                proxy_protocol,
-            },
-            node.path,
-        )
-    })
+    let mut listen = Listen::on(report.accept(&node.path, address)?);
+    if let Some(section) = section {
+        listen.proxy_protocol =
+            section.choice("proxy_protocol", false, &[("on", true), ("off", false)]);
+        listen.redirects = section.choice("redirect", false, &[("https", true), ("off", false)]);
+        listen.tls = super::tls::read(&section, report, checks);
+        if listen.redirects && listen.tls.is_some() {
+            let message = "what comes in here is https already";
+            let wrong = Wrong::new(message, "expected redirect beside an address without tls");
+            report.value(&section.path("redirect"), wrong);
+        }
+    }
+    Some((listen, node.path))
 }
 
 /// The keys of this part.
 pub const KEYS: Keys = Keys {
-    known: &["address", "proxy_protocol"],
-    later: &["tls", "http2", "redirect"],
+    known: &["address", "proxy_protocol", "tls", "redirect"],
+    later: &["http2"],
 };
 
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 80);

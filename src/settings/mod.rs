@@ -26,6 +26,7 @@ pub mod section;
 pub mod site;
 pub mod spool;
 pub mod text;
+pub mod tls;
 pub mod tree;
 pub mod trusted_proxies;
 
@@ -80,6 +81,13 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The host names that the sites answer to, wildcards too.
+    pub fn hosts(&self) -> Vec<String> {
+        let sites = self.sites.iter();
+        let names = sites.flat_map(|site| site.hosts.iter().chain(&site.aliases));
+        names.map(ToString::to_string).collect()
+    }
+
     /// The settings of `nostat serve --root`: the WordPress preset on `root`, an access log on standard
     /// output, and 127.0.0.1:8080 unless `listen` says otherwise. Without `php` only static files.
     pub fn for_root(
@@ -168,7 +176,7 @@ fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Settings {
         })
     };
     let settings = Settings {
-        listen: listen::read(top, report),
+        listen: listen::read(top, report, checks),
         workers: top.auto_or_count("workers", 1..=1024),
         user: name("user", &|user| checks.user(user)),
         group: name("group", &|group| checks.group(group)),

@@ -95,6 +95,8 @@ mod settings;
 mod slow_disks;
 /// Names in the request target: escapes, dots, slashes, bytes.
 mod targets;
+/// TLS that ends here.
+mod tls;
 /// Files that change while they are being sent.
 mod transfers;
 /// Another binary takes over; sockets that somebody else has opened; what systemd is told; a settings file that changes.

@@ -1,9 +1,11 @@
 //! A client of raw bytes whose reader is strict about framing (RFC 9112 §6): what a lax client would forgive is an error here.
 
 use std::fmt;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
+
+use rustls::ClientConnection;
 
 mod response;
 
@@ -14,6 +16,7 @@ use super::DEADLINE;
 /// One connection to the server and the bytes read from it that belong to no answer yet.
 pub struct Connection {
     stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
     buffer: Vec<u8>,
     /// The server reset the connection: what came before is no whole answer that ends with the connection.
     was_reset: bool,
@@ -40,22 +43,48 @@ impl Connection {
         stream.set_nodelay(true).unwrap();
         Self {
             stream,
+            tls: None,
             buffer: Vec::new(),
             was_reset: false,
+        }
+    }
+
+    /// The same through TLS, whose handshake is done with the first bytes.
+    pub fn open_tls(address: SocketAddr, tls: ClientConnection) -> Self {
+        Self {
+            tls: Some(Box::new(tls)),
+            ..Self::open(address)
+        }
+    }
+
+    /// What was agreed upon in the handshake.
+    pub fn tls(&self) -> &ClientConnection {
+        self.tls.as_ref().expect("TLS is spoken")
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.tls {
+            None => self.stream.write_all(bytes),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.stream).write_all(bytes),
+        }
+    }
+
+    fn read_some(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.stream.read(bytes),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.stream).read(bytes),
         }
     }
 
     /// Writes these bytes in one piece.
     #[track_caller]
     pub fn send(&mut self, bytes: &[u8]) {
-        self.stream
-            .write_all(bytes)
-            .expect("the server takes what is sent");
+        self.write(bytes).expect("the server takes what is sent");
     }
 
     /// At most this many bytes of what comes next; none when the connection is over.
     pub fn take_some(&mut self, most: usize) -> Option<usize> {
-        self.stream.read(&mut vec![0; most]).ok()
+        self.read_some(&mut vec![0; most]).ok()
     }
 
     /// Another hand on the connection, to write with while this one reads.
@@ -65,7 +94,7 @@ impl Connection {
 
     /// Writes what the server is willing to take; it may answer and close before the end.
     pub fn send_lossy(&mut self, bytes: &[u8]) {
-        let _ = self.stream.write_all(bytes);
+        let _ = self.write(bytes);
     }
 
     /// Writes each byte in a segment of its own.
@@ -325,7 +354,7 @@ impl Connection {
     fn fill(&mut self) -> Result<(), Cut> {
         let mut chunk = [0; 64 * 1024];
         loop {
-            return match self.stream.read(&mut chunk) {
+            return match self.read_some(&mut chunk) {
                 Ok(0) => Err(Cut::End),
                 Ok(count) => {
                     self.buffer.extend_from_slice(&chunk[..count]);

@@ -1,0 +1,246 @@
+//! A certificate and its key, from PEM files or made for a trial.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "reads what the settings name, which is no part of a tree"
+)]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::sign::CertifiedKey;
+use x509_parser::extensions::GeneralName;
+use x509_parser::parse_x509_certificate;
+
+use crate::clock::UnixTime;
+
+use super::settings::Files;
+
+/// A certificate that can be shown.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// The chain, and the key that signs.
+    pub key: Arc<CertifiedKey>,
+    /// The host names it is for, in lower case; `*.` begins a wildcard.
+    pub names: Vec<String>,
+    /// When it ends.
+    pub expires: UnixTime,
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file cannot be read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{} {what}", path.display())]
+    Wrong {
+        /// Which one.
+        path: PathBuf,
+        /// What it is, or is not.
+        what: String,
+    },
+    /// None could be made.
+    #[error("no certificate could be made: {0}")]
+    NotMade(String),
+}
+
+impl Certificate {
+    /// Reads a certificate and its key.
+    ///
+    /// # Errors
+    /// One of the files cannot be read or holds no such thing, or they do not belong together.
+    pub fn read(files: &Files, provider: &CryptoProvider) -> Result<Certificate, CertificateError> {
+        let wrong = |path: &Path, what: String| CertificateError::Wrong {
+            path: path.to_owned(),
+            what,
+        };
+        let chain: Result<Vec<_>, _> =
+            CertificateDer::pem_slice_iter(&bytes_of(&files.certificate)?).collect();
+        let chain =
+            chain.map_err(|error| wrong(&files.certificate, format!("is no PEM file: {error}")))?;
+        if chain.is_empty() {
+            let what = "holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned();
+            return Err(wrong(&files.certificate, what));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&bytes_of(&files.key)?).map_err(|_| {
+            let what = "holds no private key (-----BEGIN PRIVATE KEY-----) that is not encrypted";
+            wrong(&files.key, what.to_owned())
+        })?;
+        Certificate::of(chain, key, provider).map_err(|what| wrong(&files.certificate, what))
+    }
+
+    /// Makes one for these names that nobody trusts. An address may be among them.
+    ///
+    /// # Errors
+    /// It could not be made.
+    pub fn self_signed(
+        names: Vec<String>,
+        provider: &CryptoProvider,
+    ) -> Result<Certificate, CertificateError> {
+        let failed = |what: String| CertificateError::NotMade(what);
+        let made =
+            rcgen::generate_simple_self_signed(names).map_err(|error| failed(error.to_string()))?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let chain = vec![made.cert.der().clone()];
+        Certificate::of(chain, key.into(), provider).map_err(failed)
+    }
+
+    fn of(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        provider: &CryptoProvider,
+    ) -> Result<Certificate, String> {
+        let (names, expires) = chain
+            .first()
+            .and_then(|leaf| described(leaf))
+            .ok_or("is not a certificate of X.509")?;
+        let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => "and its key do not belong together".to_owned(),
+            other => format!("cannot be used: {other}"),
+        })?;
+        Ok(Certificate {
+            key: Arc::new(key),
+            names,
+            expires,
+        })
+    }
+}
+
+/// The names that a certificate is for, and when it ends.
+fn described(leaf: &CertificateDer<'_>) -> Option<(Vec<String>, UnixTime)> {
+    let (_, parsed) = parse_x509_certificate(leaf).ok()?;
+    let alternatives = parsed.subject_alternative_name().ok()?;
+    let names = alternatives.map(|names| {
+        let names = names.value.general_names.iter();
+        let names = names.filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+            _ => None,
+        });
+        names.collect()
+    });
+    let expires = UnixTime {
+        seconds: parsed.validity().not_after.timestamp(),
+        nanos: 0,
+    };
+    Some((names.unwrap_or_default(), expires))
+}
+
+/// A file's bytes, as long as it is no larger than any chain of certificates.
+fn bytes_of(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let failed = |source| CertificateError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let length = fs::metadata(path).map_err(failed)?.len();
+    if length > MOST_BYTES {
+        return Err(CertificateError::Wrong {
+            path: path.to_owned(),
+            what: "is larger than 1 MiB".to_owned(),
+        });
+    }
+    fs::read(path).map_err(failed)
+}
+
+const MOST_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use rustls::crypto::ring::default_provider;
+
+    use super::*;
+
+    struct Written {
+        folder: tempfile::TempDir,
+        files: Files,
+    }
+
+    fn written(names: &[&str]) -> Written {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let made = rcgen::generate_simple_self_signed(names).expect("made");
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = Files {
+            certificate: folder.path().join("fullchain.pem"),
+            key: folder.path().join("privkey.pem"),
+        };
+        fs::write(&files.certificate, pem("CERTIFICATE", made.cert.der())).expect("written");
+        let key = made.signing_key.serialize_der();
+        fs::write(&files.key, pem("PRIVATE KEY", &key)).expect("written");
+        Written { folder, files }
+    }
+
+    /// As openssl writes it.
+    fn pem(label: &str, der: &[u8]) -> String {
+        use std::fmt::Write as _;
+        const DIGITS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut text = format!("-----BEGIN {label}-----\n");
+        for line in der.chunks(48) {
+            for three in line.chunks(3) {
+                let bits = three
+                    .iter()
+                    .fold(0u32, |bits, byte| bits << 8 | u32::from(*byte))
+                    << (8 * (3 - three.len()));
+                for place in 0..4 {
+                    let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
+                    let shown = if place <= three.len() {
+                        char::from(digit)
+                    } else {
+                        '='
+                    };
+                    text.push(shown);
+                }
+            }
+            text.push('\n');
+        }
+        let _ = writeln!(text, "-----END {label}-----");
+        text
+    }
+
+    #[test]
+    fn names_and_end_are_known() {
+        let written = written(&["Example.com", "*.example.com"]);
+        let read = Certificate::read(&written.files, &default_provider()).expect("read");
+        assert_eq!(read.names, ["example.com", "*.example.com"]);
+        assert!(read.expires.seconds > 1_700_000_000);
+        drop(written.folder);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_file() {
+        let (one, other) = (written(&["a.test"]), written(&["b.test"]));
+        let said = |certificate: &Path, key: &Path| {
+            let files = Files {
+                certificate: certificate.to_owned(),
+                key: key.to_owned(),
+            };
+            let read = Certificate::read(&files, &default_provider());
+            read.map(|_| ()).expect_err("refused").to_string()
+        };
+        let mixed = said(&one.files.certificate, &other.files.key);
+        assert!(mixed.contains("do not belong together"), "{mixed}");
+        let swapped = said(&one.files.key, &one.files.certificate);
+        assert!(
+            swapped.contains("privkey.pem holds no certificate"),
+            "{swapped}"
+        );
+        let no_key = said(&one.files.certificate, &one.files.certificate);
+        assert!(
+            no_key.contains("fullchain.pem holds no private key"),
+            "{no_key}"
+        );
+        let gone = one.folder.path().join("gone.pem");
+        assert!(said(&gone, &one.files.key).contains("cannot be read"));
+    }
+}

@@ -1,0 +1,261 @@
+//! The way in through TLS.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use pingora_core::listeners::tls::Acceptor;
+use pingora_core::protocols::Stream;
+use pingora_core::protocols::l4::stream::Stream as Socket;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::server::{ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
+use tokio::sync::Semaphore;
+
+use super::certificate::{Certificate, CertificateError};
+use super::names::Names;
+use super::settings::{Settings, Version};
+
+/// TLS on one listener. What it has for clients can be replaced while it is open.
+pub struct TlsDoor {
+    provider: Arc<CryptoProvider>,
+    names: Arc<Names>,
+    /// Outlives changes of the certificates, so that clients can resume. Its keys change every six hours.
+    ticketer: Arc<dyn ProducesTickets>,
+    acceptor: ArcSwap<Acceptor>,
+    shown: Mutex<Shown>,
+    places: Semaphore,
+    /// What has been counted.
+    pub counters: Counters,
+}
+
+/// What clients are shown now.
+struct Shown {
+    settings: Settings,
+    certificates: Vec<Certificate>,
+}
+
+/// What a door is to show next.
+pub struct Prepared {
+    shown: Shown,
+    config: Option<Arc<ServerConfig>>,
+}
+
+/// Handshakes counted.
+#[derive(Debug, Default)]
+pub struct Counters {
+    done: AtomicU64,
+    failed: AtomicU64,
+    late: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Counters {
+    /// Their numbers, by what came of them.
+    pub fn counted(&self) -> [(&'static str, u64); 4] {
+        [
+            ("done", &self.done),
+            ("failed", &self.failed),
+            ("late", &self.late),
+            ("refused", &self.refused),
+        ]
+        .map(|(name, counter)| (name, counter.load(Ordering::Relaxed)))
+    }
+}
+
+/// Why the door cannot be opened so.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The authorities of clients.
+    #[error("client_ca: {0}")]
+    ClientCa(String),
+    /// The rest.
+    #[error(transparent)]
+    Rustls(#[from] rustls::Error),
+}
+
+impl TlsDoor {
+    /// Opens a door. `hosts` are the names that a self-signed certificate is made for.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it should be.
+    pub fn open(settings: &Settings, hosts: &[String]) -> Result<TlsDoor, TlsError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let names = Arc::new(Names::default());
+        let ticketer = rustls::crypto::ring::Ticketer::new()?;
+        let certificates = certificates(settings, hosts, &provider)?;
+        let config = server_config(settings, &provider, &names, &ticketer)?;
+        names.replace(&certificates);
+        Ok(TlsDoor {
+            provider,
+            names,
+            ticketer,
+            acceptor: ArcSwap::from_pointee(Acceptor::from_server_config(config)),
+            shown: Mutex::new(Shown {
+                settings: settings.clone(),
+                certificates,
+            }),
+            places: Semaphore::new(MOST_HANDSHAKES),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Reads what other settings want, and the certificates again.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn prepare(&self, settings: &Settings, hosts: &[String]) -> Result<Prepared, TlsError> {
+        let before = self.settings();
+        let certificates = match settings.self_signed && before.self_signed {
+            // Who has let it pass would be asked again.
+            true => self.shown.lock().certificates.clone(),
+            false => certificates(settings, hosts, &self.provider)?,
+        };
+        let config = match *settings == before {
+            true => None,
+            false => Some(server_config(
+                settings,
+                &self.provider,
+                &self.names,
+                &self.ticketer,
+            )?),
+        };
+        Ok(Prepared {
+            shown: Shown {
+                settings: settings.clone(),
+                certificates,
+            },
+            config,
+        })
+    }
+
+    /// Puts in force what was prepared. Connections go on with what they have.
+    pub fn put(&self, prepared: Prepared) {
+        if let Some(config) = prepared.config {
+            self.acceptor
+                .store(Arc::new(Acceptor::from_server_config(config)));
+        }
+        self.names.replace(&prepared.shown.certificates);
+        *self.shown.lock() = prepared.shown;
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Settings {
+        self.shown.lock().settings.clone()
+    }
+
+    /// The names of each certificate, and the second of Unix time when it ends.
+    pub fn certificates(&self) -> Vec<(Vec<String>, i64)> {
+        let shown = self.shown.lock();
+        let told = shown.certificates.iter();
+        told.map(|it| (it.names.clone(), it.expires.seconds))
+            .collect()
+    }
+
+    /// What `Strict-Transport-Security` says, if anything.
+    pub fn hsts(&self) -> Option<String> {
+        let hsts = self.shown.lock().settings.hsts?;
+        Some(format!("max-age={}", hsts.as_secs()))
+    }
+
+    /// Handshakes under way.
+    pub fn in_flight(&self) -> usize {
+        MOST_HANDSHAKES - self.places.available_permits()
+    }
+
+    /// Does the handshake on a connection of which `read` has been read already; the client has `patience` for it.
+    /// None: it is to be closed.
+    pub async fn accept(&self, stream: Stream, read: &[u8], patience: Duration) -> Option<Stream> {
+        let mut socket = stream.into_any().downcast::<Socket>().ok()?;
+        // So many at a time are more than the processors do in a second: who comes then is told at once.
+        let Ok(_place) = self.places.try_acquire() else {
+            self.counters.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        socket.rewind(read);
+        let acceptor = self.acceptor.load_full();
+        let (counter, stream) =
+            match tokio::time::timeout(patience, acceptor.tls_handshake(*socket)).await {
+                Ok(Ok(stream)) => (&self.counters.done, Some(Box::new(stream) as Stream)),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "a TLS handshake failed");
+                    (&self.counters.failed, None)
+                }
+                Err(_) => (&self.counters.late, None),
+            };
+        counter.fetch_add(1, Ordering::Relaxed);
+        stream
+    }
+}
+
+fn certificates(
+    settings: &Settings,
+    hosts: &[String],
+    provider: &CryptoProvider,
+) -> Result<Vec<Certificate>, TlsError> {
+    if settings.self_signed {
+        let mut names: Vec<String> = hosts
+            .iter()
+            .filter(|host| !host.starts_with("*."))
+            .cloned()
+            .collect();
+        names.extend(["localhost".to_owned(), "127.0.0.1".to_owned()]);
+        return Ok(vec![Certificate::self_signed(names, provider)?]);
+    }
+    let read = settings
+        .certificates
+        .iter()
+        .map(|files| Certificate::read(files, provider));
+    Ok(read.collect::<Result<_, _>>()?)
+}
+
+fn server_config(
+    settings: &Settings,
+    provider: &Arc<CryptoProvider>,
+    names: &Arc<Names>,
+    ticketer: &Arc<dyn ProducesTickets>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let versions: &[_] = match settings.min {
+        Version::Tls12 => &[&rustls::version::TLS12, &rustls::version::TLS13],
+        Version::Tls13 => &[&rustls::version::TLS13],
+    };
+    let builder =
+        ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions)?;
+    let builder = match &settings.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let failed = |error: String| TlsError::ClientCa(format!("{}: {error}", path.display()));
+            let mut roots = RootCertStore::empty();
+            let read =
+                CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?;
+            for authority in read {
+                let authority = authority.map_err(|error| failed(error.to_string()))?;
+                roots.add(authority)?;
+            }
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+            builder.with_client_cert_verifier(
+                verifier
+                    .build()
+                    .map_err(|error| failed(error.to_string()))?,
+            )
+        }
+    };
+    let mut config = builder.with_cert_resolver(names.clone());
+    config.ticketer = ticketer.clone();
+    config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Handshakes at a time, for each listener.
+const MOST_HANDSHAKES: usize = 1024;
+/// Sessions of TLS 1.2 clients that take no tickets.
+const SESSIONS: usize = 4096;

@@ -1,0 +1,124 @@
+//! The doors of all listeners that speak TLS, and the watch on their files.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use crate::config_watch::ConfigWatch;
+
+use super::door::{Prepared, TlsDoor, TlsError};
+use super::settings::Settings;
+
+/// The doors by address. Which there are is known at start and does not change.
+#[derive(Default)]
+pub struct TlsDoors {
+    doors: OnceLock<Vec<(SocketAddr, Arc<TlsDoor>)>>,
+    watches: Mutex<Vec<FilesWatch>>,
+}
+
+/// What a reload is going to change.
+pub struct Reopening(Vec<(Arc<TlsDoor>, Prepared)>);
+
+/// The watch on the files of one door.
+struct FilesWatch {
+    door: Arc<TlsDoor>,
+    settings: Settings,
+    files: Vec<ConfigWatch>,
+    /// Why the files that are there now cannot be used.
+    failed: Option<String>,
+}
+
+impl TlsDoors {
+    /// Takes the doors in, once.
+    pub fn fill(&self, doors: Vec<(SocketAddr, Arc<TlsDoor>)>) {
+        *self.watches.lock() = doors.iter().map(|(_, door)| FilesWatch::on(door)).collect();
+        let _ = self.doors.set(doors);
+    }
+
+    /// All of them, by address.
+    pub fn all(&self) -> &[(SocketAddr, Arc<TlsDoor>)] {
+        self.doors.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Reads what other settings want of the doors that there are; `wanted` has them by address.
+    ///
+    /// # Errors
+    /// The first that cannot be had, with its address. Nothing has changed either way.
+    pub fn prepare<'s>(
+        &self,
+        wanted: impl Fn(SocketAddr) -> Option<&'s Settings>,
+        hosts: &[String],
+    ) -> Result<Reopening, (SocketAddr, TlsError)> {
+        let mut all = Vec::new();
+        for (address, door) in self.all() {
+            if let Some(settings) = wanted(*address) {
+                let prepared = door.prepare(settings, hosts);
+                all.push((door.clone(), prepared.map_err(|error| (*address, error))?));
+            }
+        }
+        Ok(Reopening(all))
+    }
+
+    /// Puts in force what was prepared.
+    pub fn put(&self, reopening: Reopening) {
+        for (door, prepared) in reopening.0 {
+            door.put(prepared);
+        }
+        let mut watches = self.watches.lock();
+        *watches = self
+            .all()
+            .iter()
+            .map(|(_, door)| FilesWatch::on(door))
+            .collect();
+    }
+
+    /// Looks at the files; those that have changed are read. Touches disks: not for a worker.
+    pub fn look(&self) {
+        for watch in self.watches.lock().iter_mut() {
+            watch.look();
+        }
+    }
+}
+
+impl FilesWatch {
+    fn on(door: &Arc<TlsDoor>) -> FilesWatch {
+        let settings = door.settings();
+        let files = settings.certificates.iter();
+        let files = files.flat_map(|files| [files.certificate.clone(), files.key.clone()]);
+        FilesWatch {
+            files: files.map(ConfigWatch::new).collect(),
+            door: door.clone(),
+            settings,
+            failed: None,
+        }
+    }
+
+    fn look(&mut self) {
+        // All are looked at, each for itself.
+        let changed = self
+            .files
+            .iter_mut()
+            .fold(false, |any, file| file.look() | any);
+        if !changed && self.failed.is_none() {
+            return;
+        }
+        match self.door.prepare(&self.settings, &[]) {
+            Ok(prepared) => {
+                self.door.put(prepared);
+                self.failed = None;
+                tracing::info!("certificates have changed and are in use");
+            }
+            // A certificate and its key change one after the other: the next look may find both.
+            Err(error) => {
+                let why = error.to_string();
+                if self.failed.as_ref() != Some(&why) {
+                    tracing::warn!(
+                        "certificates have changed and cannot be used, the old ones stay: {why}"
+                    );
+                }
+                self.failed = Some(why);
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! TLS that ends here: certificates by name, changed under load; versions; who gets no handshake.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use rustix::process::Signal;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, ProtocolVersion, SignatureScheme,
+    SupportedProtocolVersion,
+};
+
+use crate::admin::{ask, sample, with_socket};
+use crate::support::client::{Connection, Cut, request};
+use crate::support::document_root::{DocumentRoot, STYLE_BYTES, STYLE_PATH};
+use crate::support::eventually;
+use crate::support::fake_responder::FakeResponder;
+use crate::support::nostat::{Config, Nostat, free_port};
+
+/// Takes any certificate: which one it is, the test sees.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let provider = rustls::crypto::ring::default_provider();
+        provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+fn client(host: &str, versions: &[&'static SupportedProtocolVersion]) -> ClientConnection {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_no_client_auth();
+    let host = ServerName::try_from(host.to_owned()).unwrap();
+    ClientConnection::new(Arc::new(config), host).unwrap()
+}
+
+const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
+
+/// Writes a certificate for this name and its key as PEM; its bytes.
+fn write_certificate(folder: &Path, stem: &str, name: &str) -> Vec<u8> {
+    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let pem = |label: &str, der: &[u8]| {
+        let coded = base64(der);
+        format!("-----BEGIN {label}-----\n{coded}\n-----END {label}-----\n")
+    };
+    // The key first: the pair is whole when the certificate stands there.
+    let (key, certificate) = (made.signing_key.serialize_der(), made.cert.der().to_vec());
+    let put = |suffix: &str, text: String| {
+        let beside = folder.join("beside");
+        fs::write(&beside, text).unwrap();
+        fs::rename(beside, folder.join(format!("{stem}.{suffix}"))).unwrap();
+    };
+    put("key", pem("PRIVATE KEY", &key));
+    put("crt", pem("CERTIFICATE", &certificate));
+    certificate
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let groups = bytes.chunks(3).flat_map(|group| {
+        let bits = group
+            .iter()
+            .fold(0u32, |bits, byte| bits << 8 | u32::from(*byte))
+            << (8 * (3 - group.len()));
+        (0..4).map(move |place| match place <= group.len() {
+            true => char::from(DIGITS[(bits >> (18 - 6 * place) & 63) as usize]),
+            false => '=',
+        })
+    });
+    let digits: Vec<char> = groups.collect();
+    let lines: Vec<String> = digits
+        .chunks(64)
+        .map(|line| line.iter().collect())
+        .collect();
+    lines.join("\n")
+}
+
+struct Secure {
+    root: DocumentRoot,
+    responder: FakeResponder,
+    config: Config,
+    address: SocketAddr,
+}
+
+impl Secure {
+    /// A WordPress with one more address, where TLS is as `tls` says; `{}` in it is a folder for certificates.
+    fn with(tls: &str) -> Secure {
+        let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let tls = tls.replace("{}", &root.outside().display().to_string());
+        let config = Config::wordpress(&root, &responder)
+            .listen(&format!("{{address: \"{address}\", tls: {tls}}}"));
+        Secure {
+            root,
+            responder,
+            config,
+            address,
+        }
+    }
+
+    fn connect(&self, host: &str) -> Connection {
+        Connection::open_tls(self.address, client(host, BOTH))
+    }
+
+    /// The certificate that a client of this host is shown.
+    fn shown(&self, host: &str) -> Vec<u8> {
+        let mut connection = self.connect(host);
+        connection.get(STYLE_PATH).assert(200, STYLE_BYTES);
+        connection.tls().peer_certificates().unwrap()[0].to_vec()
+    }
+}
+
+const TWO: &str = "{certificates: [{certificate: \"{}/a.crt\", key: \"{}/a.key\"}, {certificate: \"{}/b.crt\", key: \"{}/b.key\"}]}";
+
+#[test]
+fn files_and_php_are_answered_in_any_order_and_php_knows_of_https() {
+    let secure = Secure::with("self_signed");
+    let _server = Nostat::start(&secure.config);
+    let mut connection = secure.connect("example.com");
+    for round in 0..3 {
+        connection.get(STYLE_PATH).assert(200, STYLE_BYTES);
+        let body = vec![b'x'; 100_000];
+        let posted = connection.request("POST", "/a-page/", &[], &body);
+        posted.assert(200, b"php POST /a-page/ 100000");
+        let seen = secure.responder.last_request();
+        assert_eq!(seen.param("HTTPS"), "on", "round {round}");
+        assert_eq!(
+            seen.param("SERVER_PORT"),
+            secure.address.port().to_string().as_str()
+        );
+        let range = connection.get_with(STYLE_PATH, &[("Range", "bytes=2-4")]);
+        range.assert(206, &STYLE_BYTES[2..5]);
+    }
+    assert_eq!(
+        connection.tls().protocol_version(),
+        Some(ProtocolVersion::TLSv1_3)
+    );
+    let large = vec![b'y'; 3 << 20];
+    secure.root.write("wp-content/large.bin", &large);
+    connection.get("/wp-content/large.bin").assert(200, &large);
+    // Many at once.
+    let one = request("GET", STYLE_PATH, &[], b"");
+    connection.send(&one.repeat(50));
+    for _ in 0..50 {
+        connection.read("GET").assert(200, STYLE_BYTES);
+    }
+}
+
+#[test]
+fn the_name_that_is_asked_for_chooses_the_certificate() {
+    let secure = Secure::with(TWO);
+    let first = write_certificate(secure.root.outside(), "a", "a.test");
+    let second = write_certificate(secure.root.outside(), "b", "*.b.test");
+    let _server = Nostat::start(&secure.config);
+    for (host, expected) in [
+        ("a.test", &first),
+        ("x.b.test", &second),
+        ("b.test", &first),
+        ("x.y.b.test", &first),
+        ("127.0.0.1", &first),
+    ] {
+        assert_eq!(&secure.shown(host), expected, "{host}");
+    }
+}
+
+#[test]
+fn a_certificate_that_has_changed_is_shown_and_no_connection_is_dropped() {
+    let secure = Secure::with(TWO);
+    write_certificate(secure.root.outside(), "a", "a.test");
+    write_certificate(secure.root.outside(), "b", "b.test");
+    let server = Nostat::start(&secure.config);
+    let mut kept = secure.connect("a.test");
+    kept.get(STYLE_PATH).assert(200, STYLE_BYTES);
+    let (over, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                secure.shown("b.test");
+                asked.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let renewed = write_certificate(secure.root.outside(), "a", "a.test");
+        eventually("the new one is shown", || {
+            (secure.shown("a.test") == renewed).then_some(())
+        });
+        // One that cannot be used changes nothing, and is said.
+        fs::write(secure.root.outside().join("a.crt"), "nothing").unwrap();
+        server.wait_for_log(0, "cannot be used, the old ones stay");
+        assert_eq!(secure.shown("a.test"), renewed);
+        let repaired = write_certificate(secure.root.outside(), "a", "a.test");
+        eventually("the repaired one is shown", || {
+            (secure.shown("a.test") == repaired).then_some(())
+        });
+        over.store(true, Ordering::Relaxed);
+    });
+    assert!(asked.load(Ordering::Relaxed) > 0);
+    kept.get(STYLE_PATH).assert(200, STYLE_BYTES);
+}
+
+#[test]
+fn a_reload_takes_on_other_certificates_or_changes_nothing() {
+    let secure = Secure::with(TWO);
+    let first = write_certificate(secure.root.outside(), "a", "a.test");
+    let second = write_certificate(secure.root.outside(), "b", "b.test");
+    let server = Nostat::start(&secure.config);
+    assert_eq!(secure.shown("other.test"), first);
+    let text = secure
+        .config
+        .render(&server.address().to_string(), &server.work());
+    let swapped = text.replace("a.crt", "c.crt").replace("a.key", "c.key");
+    let from = server.log().len();
+    server.rewrite_text(&swapped);
+    server.signal(Signal::HUP);
+    server.wait_for_log(from, "c.crt cannot be read");
+    assert_eq!(secure.shown("other.test"), first);
+    let folder = secure.root.outside();
+    for suffix in ["crt", "key"] {
+        let from = folder.join(format!("b.{suffix}"));
+        fs::copy(from, folder.join(format!("c.{suffix}"))).unwrap();
+    }
+    let from = server.log().len();
+    server.signal(Signal::HUP);
+    server.wait_for_log(from, "reloaded");
+    assert_eq!(secure.shown("other.test"), second);
+}
+
+#[test]
+fn the_oldest_version_is_what_the_settings_say() {
+    let old: &[_] = &[&rustls::version::TLS12];
+    let secure = Secure::with("self_signed");
+    let _server = Nostat::start(&secure.config);
+    let mut connection = Connection::open_tls(secure.address, client("a.test", old));
+    connection.get(STYLE_PATH).assert(200, STYLE_BYTES);
+    assert_eq!(
+        connection.tls().protocol_version(),
+        Some(ProtocolVersion::TLSv1_2)
+    );
+
+    let secure = Secure::with("{self_signed: on, min: 1.3}");
+    let _server = Nostat::start(&secure.config);
+    let mut connection = Connection::open_tls(secure.address, client("a.test", old));
+    connection.send_lossy(&request("GET", STYLE_PATH, &[], b""));
+    assert!(matches!(connection.try_read("GET"), Err(Cut::End)));
+    secure
+        .connect("a.test")
+        .get(STYLE_PATH)
+        .assert(200, STYLE_BYTES);
+}
+
+#[test]
+fn what_is_no_handshake_gets_no_answer_and_is_counted() {
+    let secure = Secure::with("self_signed");
+    let (config, socket) = with_socket(&secure.root, secure.config.clone());
+    let server = Nostat::start(&config.top("limits", "{request_head: 1s}"));
+    for bytes in [
+        &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..],
+        &[0; 2000],
+        &[0x16, 3, 1, 0xff, 0xff],
+    ] {
+        let mut connection = Connection::open(secure.address);
+        connection.send_lossy(bytes);
+        // An alert at the most.
+        let rest = connection.read_to_end();
+        assert!(rest.len() < 20, "{}", rest.escape_ascii());
+    }
+    let mut silent = Connection::open(secure.address);
+    assert!(silent.read_to_end().is_empty());
+    secure
+        .connect("a.test")
+        .get(STYLE_PATH)
+        .assert(200, STYLE_BYTES);
+    let metrics = ask(&socket, "GET", "/metrics").1;
+    let listen = secure.address;
+    let counted = |result: &str| {
+        let labels = format!("{{listen=\"{listen}\",result=\"{result}\"}}");
+        sample(&metrics, &format!("nostat_tls_handshakes_total{labels}")).unwrap()
+    };
+    assert_eq!(counted("done"), 1);
+    assert_eq!(counted("failed") + counted("late"), 4);
+    eventually("all are gone", || (server.established() == 0).then_some(()));
+    secure.responder.assert_not_called();
+}
+
+#[test]
+fn a_proxy_may_speak_before_tls() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let config = Config::wordpress(&root, &responder).listen(&format!(
+        "{{address: \"{address}\", tls: self_signed, proxy_protocol: on}}"
+    ));
+    let _server = Nostat::start(&config);
+    let mut connection = Connection::open_tls(address, client("a.test", BOTH));
+    use std::io::Write;
+    let mut plain = connection.writer();
+    plain
+        .write_all(b"PROXY TCP4 192.0.2.7 198.51.100.1 5000 443\r\n")
+        .unwrap();
+    assert_eq!(connection.get("/").status, 200);
+    let seen = responder.last_request();
+    assert_eq!(seen.param("REMOTE_ADDR"), "192.0.2.7");
+    assert_eq!(seen.param("HTTPS"), "on");
+    assert_eq!(seen.param("SERVER_PORT"), "443");
+}
+
+#[test]
+fn mistakes_in_certificates_are_told_with_their_place() {
+    let secure = Secure::with(TWO);
+    write_certificate(secure.root.outside(), "a", "a.test");
+    write_certificate(secure.root.outside(), "b", "b.test");
+    fs::copy(
+        secure.root.outside().join("a.key"),
+        secure.root.outside().join("b.key"),
+    )
+    .unwrap();
+    let file = secure.root.outside().join("nostat.yaml");
+    fs::write(
+        &file,
+        secure.config.render("127.0.0.1:1", secure.root.outside()),
+    )
+    .unwrap();
+    let checked = std::process::Command::new(crate::support::nostat::BINARY)
+        .args(["check", "--config"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(checked.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&checked.stderr) + String::from_utf8_lossy(&checked.stdout);
+    assert!(said.contains(":1:"), "{said}");
+    assert!(said.contains("listen[1].tls.certificates[1]"), "{said}");
+    assert!(said.contains("do not belong together"), "{said}");
+}
