@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::config_watch::ConfigWatch;
 use crate::descriptor_cache::budget::DescriptorBudget;
 use crate::edge::lane;
-use crate::edge::listener::{Listener, Listeners};
+use crate::edge::listener::{Http2, Listener, Listeners};
 use crate::edge::proxy::{Door, Proxy};
 use crate::fastcgi::session::Responder;
 use crate::inherited::Inherited;
@@ -172,7 +172,7 @@ fn tls_doors(settings: &Settings) -> Result<Vec<(SocketAddr, Arc<TlsDoor>)>, Loa
     let mut doors = Vec::new();
     for listen in &settings.listen {
         if let Some(tls) = &listen.tls {
-            let door = TlsDoor::open(tls, &settings.hosts());
+            let door = TlsDoor::open(tls, listen.http2 == Http2::On, &settings.hosts());
             let door = door.map_err(|error| LoadError::Tls(listen.address, error))?;
             doors.push((listen.address, Arc::new(door)));
         }
@@ -192,6 +192,7 @@ fn listeners_of(
         let listener = Listener {
             speaks_proxy: listen.proxy_protocol,
             tls: door.map(|(_, door)| door.clone()),
+            http2: listen.http2,
             redirects: listen.redirects,
         };
         (*address, Arc::new(listener))

@@ -38,6 +38,8 @@ pub struct Handed {
     pub query: Option<Bytes>,
     /// Host and port asked for: the target's authority, else the Host field (RFC 9112 §3.2.2).
     pub host: Bytes,
+    /// The client speaks HTTP/2.
+    pub http2: bool,
     /// The client speaks HTTP/1.0 and knows no chunks.
     pub http10: bool,
     /// The client waits for `100 Continue` before it sends the body.

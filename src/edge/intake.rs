@@ -1,15 +1,15 @@
 //! A request's body, taken in whole.
 
-use std::time::Duration;
-
-use pingora_core::{Error, Result};
+use bytes::Bytes;
+use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
 
 use crate::edge::failure::status_error;
+use crate::edge::pace::{Pace, Patience};
 use crate::fastcgi::spool::{self, SpoolError};
 use crate::snapshot::State;
 
-/// Takes in the body of at most `most` bytes; the client may be silent for `patience`.
+/// Takes in the body of at most `most` bytes, as long as the client keeps the pace.
 ///
 /// # Errors
 /// Those of the client; 413 beyond `most`, and the status of a spool that is full.
@@ -17,21 +17,47 @@ pub async fn take_body(
     session: &mut Session,
     state: &State,
     most: u64,
-    patience: Duration,
+    patience: Patience,
 ) -> Result<spool::Body> {
-    session.set_read_timeout(Some(patience));
+    session.set_read_timeout(Some(patience.silence));
     if session.is_body_empty() {
         return Ok(spool::Body::empty());
     }
+    let mut pace = session.is_http2().then(|| Pace::new(patience));
     let mut spool = state.spools.spool(most);
     loop {
-        let read = session.downstream_session.read_request_body().await;
-        let Some(piece) = read.map_err(|error| error.into_down())? else {
+        let piece = match &mut pace {
+            // The stream that was lent sees to it.
+            None => session.downstream_session.read_request_body().await,
+            Some(pace) => read_at_pace(session, pace, patience).await,
+        };
+        let Some(piece) = piece.map_err(|error| error.into_down())? else {
             break;
         };
         spool.push(piece).await.map_err(spool_error)?;
     }
     spool.finish().await.map_err(spool_error)
+}
+
+/// The next piece of a body of HTTP/2, where nobody else looks at the time.
+async fn read_at_pace(
+    session: &mut Session,
+    pace: &mut Pace,
+    patience: Patience,
+) -> Result<Option<Bytes>> {
+    pace.waits();
+    let read = session.downstream_session.read_request_body();
+    let Ok(piece) = tokio::time::timeout(patience.silence, read).await else {
+        return Err(Error::new(ErrorType::ReadTimedout));
+    };
+    let piece = piece?;
+    let bytes = piece.as_ref().map_or(0, Bytes::len);
+    // Frames with nothing in them cost as much and bring none on: an empty one counts as time.
+    if pace.moved(bytes).is_err() {
+        let slow = std::io::Error::from(std::io::ErrorKind::TimedOut);
+        return Err(Error::because(ErrorType::ReadError, "too slow", slow));
+    }
+    Ok(piece)
 }
 
 fn spool_error(error: SpoolError) -> Box<Error> {

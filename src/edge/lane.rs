@@ -22,6 +22,7 @@ use crate::edge::connection::{Connection, Filled};
 use crate::edge::date::Persistence;
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
 use crate::edge::held_back::Share;
+use crate::edge::http2;
 use crate::edge::limits::Limits;
 use crate::edge::listener::{Arrival, Listener};
 use crate::edge::log_entry::Outcome;
@@ -52,6 +53,9 @@ pub async fn serve(
     let Some((connection, arrival)) = received else {
         return;
     };
+    if arrival.listener.speaks_http2(&connection) {
+        return Box::pin(http2::serve(state, door, connection, stop, arrival)).await;
+    }
     let mut lane = Lane {
         arrival,
         requests: 0,
@@ -202,6 +206,7 @@ impl Lane {
             snapshot,
             now: self.state.clock.unix(),
             arrival: &self.arrival,
+            http2: false,
             local,
             is_last: had_all || self.state.lifecycle.draining(),
         }
@@ -423,7 +428,7 @@ async fn leave(connection: Connection, next: Next) {
 }
 
 /// Has a page fetched anew that was sent a last time: a request of our own, whose answer nobody reads.
-fn refresh(state: &Arc<State>, door: &Arc<Door>, stop: &ShutdownWatch, lent: Lent) {
+pub fn refresh(state: &Arc<State>, door: &Arc<Door>, stop: &ShutdownWatch, lent: Lent) {
     let (state, door, stop) = (state.clone(), door.clone(), stop.clone());
     tokio::spawn(async move {
         let Ok(_slot) = state.refreshes.try_acquire() else {

@@ -39,6 +39,8 @@ pub struct Limits {
     /// Open connections of one address (an IPv6 network of 64 bits is one), but for trusted proxies. `None`, the default:
     /// any number.
     pub connections_per_address: Option<usize>,
+    /// Streams that are open at a time on one connection of HTTP/2. Default 100.
+    pub streams: u32,
     /// Requests after which a connection is closed. Default 1,000,000.
     pub requests_per_connection: u64,
 }
@@ -77,6 +79,7 @@ impl Default for Limits {
             max_body: 64 << 20,
             connections: None,
             connections_per_address: None,
+            streams: 100,
             requests_per_connection: 1_000_000,
         }
     }

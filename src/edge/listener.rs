@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use pingora_core::protocols::Stream;
+use pingora_core::protocols::{ALPN, Stream};
 
 use crate::edge::connection::Connection;
 use crate::edge::introduction;
@@ -20,8 +20,22 @@ pub struct Listener {
     pub speaks_proxy: bool,
     /// TLS ends here.
     pub tls: Option<Arc<TlsDoor>>,
+    /// Whether HTTP/2 is spoken.
+    pub http2: Http2,
     /// Requests are sent on to https.
     pub redirects: bool,
+}
+
+/// Whether HTTP/2 is spoken on a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Http2 {
+    /// With TLS, where the client wants it (ALPN).
+    #[default]
+    On,
+    /// It is not.
+    Off,
+    /// Nothing else is, and without TLS at that: the client knows it beforehand (RFC 9113 §3.3).
+    Only,
 }
 
 /// All addresses that are listened on, as they were bound.
@@ -77,6 +91,17 @@ impl Listeners {
 }
 
 impl Listener {
+    /// Whether HTTP/2 is spoken on a connection.
+    pub fn speaks_http2(&self, connection: &Connection) -> bool {
+        match self.http2 {
+            Http2::Only => true,
+            Http2::On if self.tls.is_some() => {
+                connection.stream.selected_alpn_proto() == Some(ALPN::H2)
+            }
+            Http2::On | Http2::Off => false,
+        }
+    }
+
     /// Whether a connection begins with its first request.
     pub fn is_plain(&self) -> bool {
         !self.speaks_proxy && self.tls.is_none()

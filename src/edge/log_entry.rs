@@ -101,6 +101,12 @@ impl LogEntry {
         }
     }
 
+    /// The same of a request that came by another protocol than its head says.
+    #[must_use]
+    pub fn over(self, protocol: &'static str) -> LogEntry {
+        LogEntry { protocol, ..self }
+    }
+
     /// For a request whose head could not be read: only that something came, and what it was answered.
     pub fn unreadable(client: IpAddr, started: Instant) -> LogEntry {
         let nowhere = Place::default();

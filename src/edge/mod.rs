@@ -1,6 +1,7 @@
 //! The doors: where connections come in and answers go out.
 //!
 //! - [`lane`] reads HTTP/1 requests and writes the answers that are made here; it lends everything else to Pingora.
+//! - [`http2`] is the second door: HTTP/2 streams, decided upon as the lane's requests; [`http2_head`] are their heads.
 //! - [`turn`] decides what the bytes read so far ask for.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
 //! - [`socket`] puts bytes into a connection's socket, asks about it, and resets it.
@@ -41,6 +42,8 @@ pub mod failure;
 pub mod handed;
 pub mod handed_stream;
 pub mod held_back;
+pub mod http2;
+pub mod http2_head;
 pub mod intake;
 pub mod introduction;
 pub mod lane;

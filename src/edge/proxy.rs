@@ -20,6 +20,7 @@ use crate::edge::caching;
 use crate::edge::close_delimited::CloseDelimited;
 use crate::edge::failure::{CLIENT_GONE, cause_of, limit_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
+use crate::edge::http2_head::Lending;
 use crate::edge::log_entry::Outcome;
 use crate::edge::rendered::answer_locally;
 use crate::edge::tunnel::Grant;
@@ -104,7 +105,11 @@ impl ProxyHttp for Proxy {
         }
     }
 
-    async fn request_filter(&self, _: &mut Session, passage: &mut Passage) -> Result<bool> {
+    async fn request_filter(&self, session: &mut Session, passage: &mut Passage) -> Result<bool> {
+        if passage.handed.is_none() {
+            passage.handed = Lending::take_from(session.req_header_mut());
+            passage.started = Some(tokio::time::Instant::now());
+        }
         passage.handed()?;
         Ok(false)
     }
@@ -129,8 +134,8 @@ impl ProxyHttp for Proxy {
         }
         if matches!(handed.inward, Inward::Php(_)) {
             let most = handed.most_body();
-            let body =
-                intake::take_body(session, &self.state, most, handed.snapshot.limits.body).await?;
+            let patience = handed.snapshot.limits.for_body();
+            let body = intake::take_body(session, &self.state, most, patience).await?;
             passage.body = Some(body);
         }
         Ok(true)

@@ -100,6 +100,8 @@ pub struct Asked<'a> {
     pub now: UnixTime,
     /// Where the connection comes from, and how.
     pub arrival: &'a Arrival,
+    /// Whether it came by HTTP/2.
+    pub http2: bool,
     /// The address it came in at.
     pub local: &'a (dyn Fn() -> Option<SocketAddr> + Sync),
     /// Whether the connection ends with this request, whatever the client wants.
@@ -349,6 +351,7 @@ impl Lending<'_> {
                 target: origin_form,
                 query: query.map(Bytes::copy_from_slice),
                 host: Bytes::copy_from_slice(host),
+                http2: seen.asked.http2,
                 http10: head.version == Version::Http10 && !is_refresh,
                 expect_continue: head.expect_continue && head.version == Version::Http11,
                 tunnel,
@@ -535,9 +538,15 @@ impl Seen<'_> {
     fn log(&self, client: IpAddr) -> Option<LogEntry> {
         self.started
             .map(|started| LogEntry::of(self.head, self.buffer, client, started))
+            .map(|entry| match self.asked.http2 {
+                true => entry.over(HTTP2),
+                false => entry,
+            })
     }
 }
 
+/// As nginx calls it.
+pub const HTTP2: &str = "HTTP/2.0";
 /// A body up to this length is read and dropped when its request was answered without it; beyond it the connection is
 /// closed instead.
 const SKIPPED_BODY: u64 = 64 * 1024;

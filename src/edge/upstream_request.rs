@@ -10,6 +10,7 @@ use pingora_http::RequestHeader;
 use crate::edge::accel::AccelSource;
 use crate::edge::failure::status_error;
 use crate::edge::handed::Handed;
+use crate::edge::turn::HTTP2;
 use crate::fastcgi::exchange::ExchangeRequest;
 use crate::fastcgi::params::{self, ParamsInput};
 use crate::fastcgi::session::Asked;
@@ -67,10 +68,10 @@ pub fn for_php(
         path_info: &script.path_info,
         document_root: document_root.as_os_str().as_encoded_bytes(),
         // A page is for all.
-        protocol: if handed.http10 && handed.fill.is_none() {
-            "HTTP/1.0"
-        } else {
-            "HTTP/1.1"
+        protocol: match handed.fill {
+            None if handed.http10 => "HTTP/1.0",
+            None if handed.http2 => HTTP2,
+            _ => "HTTP/1.1",
         },
         https,
         host: &handed.host,

@@ -50,6 +50,7 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Limits {
         max_body: section.size("max_body", default.max_body, MAX_BODY),
         connections: section.auto_or_count("connections", 1..=10_000_000),
         connections_per_address: off_or_count(&section, "connections_per_address"),
+        streams: section.count("streams", default.streams, 1..=10_000),
         requests_per_connection: section.count(
             "requests_per_connection",
             default.requests_per_connection,
@@ -96,8 +97,9 @@ pub const KEYS: Keys = Keys {
         "connections",
         "connections_per_address",
         "requests_per_connection",
+        "streams",
     ],
-    later: &["streams"],
+    later: &[],
 };
 
 /// Bytes a second; 0: any pace will do.

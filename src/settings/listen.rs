@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde_yaml::Value;
 
+use crate::edge::listener::Http2;
 use crate::tls;
 
 use super::machine::Checks;
@@ -21,6 +22,8 @@ pub struct Listen {
     pub proxy_protocol: bool,
     /// TLS ends here. Default: no.
     pub tls: Option<tls::Settings>,
+    /// Whether HTTP/2 is spoken. Default: with TLS.
+    pub http2: Http2,
     /// Requests that did not come by https are sent there. Default: no.
     pub redirects: bool,
 }
@@ -32,6 +35,7 @@ impl Listen {
             address,
             proxy_protocol: false,
             tls: None,
+            http2: Http2::On,
             redirects: false,
         }
     }
@@ -113,6 +117,12 @@ fn read_one(node: &Node<'_>, report: &Report, checks: Checks) -> Option<(Listen,
             section.choice("proxy_protocol", false, &[("on", true), ("off", false)]);
         listen.redirects = section.choice("redirect", false, &[("https", true), ("off", false)]);
         listen.tls = super::tls::read(&section, report, checks);
+        listen.http2 = section.choice("http2", Http2::On, HTTP2);
+        if listen.http2 == Http2::Only && listen.tls.is_some() {
+            let message = "only is for clients without TLS that know of it beforehand";
+            let wrong = Wrong::new(message, "expected http2: on: a client with TLS chooses");
+            report.value(&section.path("http2"), wrong);
+        }
         if listen.redirects && listen.tls.is_some() {
             let message = "what comes in here is https already";
             let wrong = Wrong::new(message, "expected redirect beside an address without tls");
@@ -122,10 +132,16 @@ fn read_one(node: &Node<'_>, report: &Report, checks: Checks) -> Option<(Listen,
     Some((listen, node.path))
 }
 
+const HTTP2: &[(&str, Http2)] = &[
+    ("on", Http2::On),
+    ("off", Http2::Off),
+    ("only", Http2::Only),
+];
+
 /// The keys of this part.
 pub const KEYS: Keys = Keys {
-    known: &["address", "proxy_protocol", "tls", "redirect"],
-    later: &["http2"],
+    known: &["address", "proxy_protocol", "tls", "http2", "redirect"],
+    later: &[],
 };
 
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 80);

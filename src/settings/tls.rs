@@ -54,6 +54,7 @@ pub fn read(listen: &Section<'_, '_>, report: &Report, checks: Checks) -> Option
                 self_signed: true,
                 ..settings.clone()
             },
+            false,
             &[],
         )
     {

@@ -24,6 +24,7 @@ use super::settings::{Settings, Version};
 pub struct TlsDoor {
     provider: Arc<CryptoProvider>,
     names: Arc<Names>,
+    http2: bool,
     /// Outlives changes of the certificates, so that clients can resume. Its keys change every six hours.
     ticketer: Arc<dyn ProducesTickets>,
     acceptor: ArcSwap<Acceptor>,
@@ -82,20 +83,21 @@ pub enum TlsError {
 }
 
 impl TlsDoor {
-    /// Opens a door. `hosts` are the names that a self-signed certificate is made for.
+    /// Opens a door; `http2`: clients may choose it. `hosts` are the names that a self-signed certificate is made for.
     ///
     /// # Errors
     /// A file cannot be read, or is not what it should be.
-    pub fn open(settings: &Settings, hosts: &[String]) -> Result<TlsDoor, TlsError> {
+    pub fn open(settings: &Settings, http2: bool, hosts: &[String]) -> Result<TlsDoor, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let names = Arc::new(Names::default());
         let ticketer = rustls::crypto::ring::Ticketer::new()?;
         let certificates = certificates(settings, hosts, &provider)?;
-        let config = server_config(settings, &provider, &names, &ticketer)?;
+        let config = server_config(settings, http2, &provider, &names, &ticketer)?;
         names.replace(&certificates);
         Ok(TlsDoor {
             provider,
             names,
+            http2,
             ticketer,
             acceptor: ArcSwap::from_pointee(Acceptor::from_server_config(config)),
             shown: Mutex::new(Shown {
@@ -122,6 +124,7 @@ impl TlsDoor {
             true => None,
             false => Some(server_config(
                 settings,
+                self.http2,
                 &self.provider,
                 &self.names,
                 &self.ticketer,
@@ -218,6 +221,7 @@ fn certificates(
 
 fn server_config(
     settings: &Settings,
+    http2: bool,
     provider: &Arc<CryptoProvider>,
     names: &Arc<Names>,
     ticketer: &Arc<dyn ProducesTickets>,
@@ -251,7 +255,10 @@ fn server_config(
     let mut config = builder.with_cert_resolver(names.clone());
     config.ticketer = ticketer.clone();
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = match http2 {
+        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        false => vec![b"http/1.1".to_vec()],
+    };
     Ok(Arc::new(config))
 }
 
