@@ -45,6 +45,8 @@ mod freshness;
 mod hostile_requests;
 /// Access rules of `.htaccess` files.
 mod htaccess;
+/// HTTP/2: the same answers, and streams that mean harm.
+mod http2;
 /// Settings from an nginx configuration.
 mod import;
 /// Many requests on one connection, static and PHP in any order.

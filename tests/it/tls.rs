@@ -64,19 +64,23 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-fn client(host: &str, versions: &[&'static SupportedProtocolVersion]) -> ClientConnection {
+pub fn config(versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody))
-        .with_no_client_auth();
-    let host = ServerName::try_from(host.to_owned()).unwrap();
-    ClientConnection::new(Arc::new(config), host).unwrap()
+        .with_no_client_auth()
 }
 
-const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
+/// A client that asks for this host and takes any certificate.
+pub fn client(host: &str, versions: &[&'static SupportedProtocolVersion]) -> ClientConnection {
+    let host = ServerName::try_from(host.to_owned()).unwrap();
+    ClientConnection::new(Arc::new(config(versions)), host).unwrap()
+}
+
+pub const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
 
 /// Writes a certificate for this name and its key as PEM; its bytes.
 fn write_certificate(folder: &Path, stem: &str, name: &str) -> Vec<u8> {
