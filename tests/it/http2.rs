@@ -184,12 +184,17 @@ fn hundred(etag: &str, modified: &str) -> Vec<Asked> {
 
 /// What has to be the same, whatever the protocol: all but what belongs to the connection, and the moment.
 fn comparable(
+    path: &str,
     status: u16,
     mut fields: Vec<(String, String)>,
     body: &[u8],
 ) -> (u16, Vec<(String, String)>, Vec<u8>) {
-    fields.retain(|(name, _)| {
-        !["date", "connection", "keep-alive", "transfer-encoding"].contains(&name.as_str())
+    // PHP's answer has a length when it is whole before its head has left.
+    let is_php = path == "/a-page/";
+    fields.retain(|(name, _)| match name.as_str() {
+        "date" | "connection" | "keep-alive" | "transfer-encoding" => false,
+        "content-length" => !is_php,
+        _ => true,
     });
     // Each multipart answer has a boundary of its own.
     let boundary = fields.iter().find_map(|(name, value)| {
@@ -210,19 +215,19 @@ fn comparable(
     (status, fields, body)
 }
 
-fn of_http1(response: &Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
+fn of_http1(path: &str, response: &Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let fields = response
         .fields
         .iter()
         .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
-    comparable(response.status, fields.collect(), &response.body)
+    comparable(path, response.status, fields.collect(), &response.body)
 }
 
-fn of_http2(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
+fn of_http2(path: &str, answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let fields = answer.fields.iter();
     let fields =
         fields.map(|(name, value)| (name.as_str().to_owned(), value.to_str().unwrap().to_owned()));
-    comparable(answer.status, fields.collect(), &answer.body)
+    comparable(path, answer.status, fields.collect(), &answer.body)
 }
 
 #[test]
@@ -246,8 +251,16 @@ fn a_hundred_requests_get_the_same_answers_through_each_door() {
             .request(method, path, &fields, b"");
         let second = http2.ask(method, path, &fields, b"").expect("an answer");
         let what = format!("{method} {path} {fields:?}");
-        assert_eq!(of_http1(&lane), of_http1(&secure), "TLS: {what}");
-        assert_eq!(of_http1(&lane), of_http2(&second), "HTTP/2: {what}");
+        assert_eq!(
+            of_http1(path, &lane),
+            of_http1(path, &secure),
+            "TLS: {what}"
+        );
+        assert_eq!(
+            of_http1(path, &lane),
+            of_http2(path, &second),
+            "HTTP/2: {what}"
+        );
     }
 }
 
