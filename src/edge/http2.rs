@@ -4,10 +4,13 @@
 //! log line is the same one. What is answered here is written to the stream; everything else goes to Pingora, which has the
 //! stream itself.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use pingora_core::apps::HttpServerApp as _;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::{
@@ -17,6 +20,7 @@ use pingora_core::protocols::{Digest, Stream};
 use pingora_core::server::ShutdownWatch;
 use tokio::sync::Notify;
 
+use crate::clock::Tick;
 use crate::edge::Limits;
 use crate::edge::connection::Connection;
 use crate::edge::http2_head::{self, Lending};
@@ -29,7 +33,8 @@ use crate::edge::{lane, pages};
 use crate::hot_paths::Sighting;
 use crate::limited::Limit;
 use crate::request::head::HeadScan;
-use crate::snapshot::State;
+use crate::site::{Answer, Body};
+use crate::snapshot::{Snapshot, State};
 
 /// One connection, shared by its streams.
 struct Shared {
@@ -37,7 +42,7 @@ struct Shared {
     door: Arc<Door>,
     stop: ShutdownWatch,
     arrival: Arrival,
-    local: Option<std::net::SocketAddr>,
+    local: Option<SocketAddr>,
     streams: AtomicUsize,
     ended: Notify,
 }
@@ -87,8 +92,7 @@ pub async fn serve(
                     connection.graceful_shutdown();
                     leaving = true;
                 }
-                let serving = Serving::of(&shared);
-                tokio::spawn(serving.serve(session));
+                Serving::of(&shared).begin(session);
             }
             Ok(Some(H2Accept::Rejected)) => {
                 malformed += 1;
@@ -125,6 +129,21 @@ fn digest_of(stream: &Stream) -> Arc<Digest> {
 }
 
 impl Shared {
+    fn asked<'a>(
+        &'a self,
+        snapshot: &'a Arc<Snapshot>,
+        local: &'a (dyn Fn() -> Option<SocketAddr> + Sync),
+    ) -> Asked<'a> {
+        Asked {
+            snapshot,
+            now: self.state.clock.unix(),
+            arrival: &self.arrival,
+            http2: true,
+            local,
+            is_last: false,
+        }
+    }
+
     /// Returns when no stream has been open for this long.
     async fn idle(&self, keep_alive: Duration) {
         loop {
@@ -155,65 +174,87 @@ impl Serving {
         Serving(shared.clone())
     }
 
-    async fn serve(self, mut session: HttpSession) {
-        let shared = &*self.0;
+    /// Answers what can be answered at once; everything else gets a task of its own, as the connection must not wait.
+    fn begin(self, mut session: HttpSession) {
+        let shared = self.0.clone();
         let state = &shared.state;
-        let snapshot = state.snapshot.load_full();
+        let snapshot = state.snapshot.load();
         let has_body = !session.is_body_empty();
         let head = http2_head::bytes(session.req_header(), has_body);
-        let began = state.clock.now();
         let local = || shared.local;
-        let asked = Asked {
-            snapshot: &snapshot,
-            now: state.clock.unix(),
-            arrival: &shared.arrival,
-            http2: true,
-            local: &local,
-            is_last: false,
+        let began = state.clock.now();
+        let asked = shared.asked(&snapshot, &local);
+        match asked.decide_now(&mut HeadScan::default(), &head) {
+            Poll::Ready(Turn::Answer(answered)) if is_small(&answered.answer.body) => {
+                let sent = write_now(&mut session, &answered.answer);
+                self.answered(&answered, &head, began, sent);
+            }
+            // Perhaps nothing has been decided yet.
+            decided => {
+                session.set_write_timeout(Some(snapshot.limits.send));
+                drop(snapshot);
+                let turn = match decided {
+                    Poll::Ready(turn) => Some(turn),
+                    Poll::Pending => None,
+                };
+                tokio::spawn(self.serve(session, head, turn, began));
+            }
+        }
+    }
+
+    async fn serve(self, session: HttpSession, head: Bytes, turn: Option<Turn>, began: Tick) {
+        let shared = self.0.clone();
+        let state = &shared.state;
+        let turn = match turn {
+            Some(turn) => turn,
+            None => {
+                let snapshot = state.snapshot.load_full();
+                let local = || shared.local;
+                let asked = shared.asked(&snapshot, &local);
+                asked.decide(&mut HeadScan::default(), &head).await
+            }
         };
-        let turn = asked.decide(&mut HeadScan::default(), &head).await;
-        let limits = &snapshot.limits;
-        session.set_write_timeout(Some(limits.send));
-        let (kind, answered) = match turn {
+        let mut session = session;
+        let mut answered = match turn {
             // A head is whole here, and has an empty line at its end.
             Turn::Incomplete => return session.shutdown(),
-            Turn::Answer(answered) => (answered.kind, answered),
+            Turn::Answer(answered) => answered,
             Turn::Renew(turn) => {
                 let (answered, lent) = *turn;
                 lane::refresh(state, &shared.door, &shared.stop, lent);
-                (answered.kind, answered)
+                answered
             }
             Turn::Purge(turn) => {
                 let (asked, mut answered) = *turn;
                 let count = state.pages.purge(asked.purge).await;
                 answered.answer = pages::purged(count, asked.tells_missing);
-                (answered.kind, answered)
+                answered
             }
             Turn::Lend(lent) => return self.lend(session, *lent).await,
         };
-        let status = answered.answer.status;
-        self.answer(session, answered, &head).await;
-        let now = state.clock.now();
-        let took = now.since(began);
-        state.durations.count(kind, took);
-        state
-            .hot_paths
-            .answered_here(took, now, || Sighting::of_head(&head, kind, status));
-    }
-
-    /// Writes an answer made here. One that cannot be finished is reset, never padded.
-    async fn answer(&self, mut session: HttpSession, answered: Answered, head: &[u8]) {
-        let state = &self.0.state;
-        let Answered { answer, log, .. } = answered;
-        let (status, outcome) = (answer.status, answer.outcome);
-        if write(&mut session, answer).await.is_none() {
+        let body = std::mem::replace(&mut answered.answer.body, Body::Empty);
+        if write(&mut session, &answered.answer, body).await.is_none() {
+            // One that cannot be finished is reset, never padded.
             session.shutdown();
         }
-        if let Some(log) = log {
+        let sent = session.body_bytes_sent() as u64;
+        self.answered(&answered, &head, began, sent);
+    }
+
+    /// Counts an answer made here, and writes its line.
+    fn answered(&self, answered: &Answered, head: &[u8], began: Tick, body_bytes: u64) {
+        let state = &self.0.state;
+        let Answered { kind, answer, .. } = answered;
+        let now = state.clock.now();
+        let took = now.since(began);
+        state.durations.count(*kind, took);
+        let sighting = || Sighting::of_head(head, *kind, answer.status);
+        state.hot_paths.answered_here(took, now, sighting);
+        if let Some(log) = &answered.log {
             let outcome = Outcome {
-                status,
-                body_bytes: session.body_bytes_sent() as u64,
-                cache: outcome.map_or("-", |outcome| outcome.as_str()),
+                status: answer.status,
+                body_bytes,
+                cache: answer.outcome.map_or("-", |outcome| outcome.as_str()),
                 upstream: None,
             };
             let access_log = &state.snapshot.load().access_log;
@@ -234,11 +275,45 @@ impl Serving {
     }
 }
 
+/// Whether an answer's body may wait in the connection's own buffer: it is in memory anyhow, and short.
+fn is_small(body: &Body) -> bool {
+    match body {
+        Body::Empty => true,
+        Body::Memory(bytes) => bytes.len() <= MOST_AT_ONCE,
+        Body::File(_) | Body::Parts(_) => false,
+    }
+}
+
+/// Hands an answer to the connection, which sends it as the client takes it; how many bytes of content that are.
+fn write_now(session: &mut HttpSession, answer: &Answer) -> u64 {
+    let body = match &answer.body {
+        Body::Memory(bytes) if !bytes.is_empty() => Some(bytes.clone()),
+        _ => None,
+    };
+    let begun = response_header(answer).and_then(|header| {
+        session
+            .write_response_header(Box::new(header), body.is_none())
+            .ok()
+    });
+    let Some(body) = body.filter(|_| begun.is_some()) else {
+        return 0;
+    };
+    let length = body.len() as u64;
+    let sent = session
+        .take_response_body_writer()
+        .map(|mut writer| writer.send_data(body, true));
+    if matches!(sent, Some(Ok(()))) {
+        length
+    } else {
+        0
+    }
+}
+
 /// None: it could not be written whole.
-async fn write(session: &mut HttpSession, answer: crate::site::Answer) -> Option<()> {
-    let header = response_header(&answer)?;
+async fn write(session: &mut HttpSession, answer: &Answer, body: Body) -> Option<()> {
+    let header = response_header(answer)?;
     let is_head = session.req_header().method == http::Method::HEAD;
-    let mut pieces = BodyPieces::from(answer.body);
+    let mut pieces = BodyPieces::from(body);
     let mut next = match is_head {
         true => None,
         false => pieces.next().await.ok()?,
@@ -253,6 +328,8 @@ async fn write(session: &mut HttpSession, answer: crate::site::Answer) -> Option
     Some(())
 }
 
+/// Bytes of a body that are handed to the connection at once.
+const MOST_AT_ONCE: usize = 16 * 1024;
 /// Malformed requests on one connection.
 const MOST_MALFORMED: usize = 32;
 /// Streams that the client has reset and nobody has seen yet (rapid reset, CVE-2023-44487).
