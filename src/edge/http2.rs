@@ -27,7 +27,7 @@ use crate::edge::http2_head::{self, Lending};
 use crate::edge::listener::Arrival;
 use crate::edge::log_entry::Outcome;
 use crate::edge::proxy::Door;
-use crate::edge::rendered::{BodyPieces, response_header};
+use crate::edge::rendered::{BodyPieces, response_header_of_http2};
 use crate::edge::turn::{Answered, Asked, Lent, Turn};
 use crate::edge::{lane, pages};
 use crate::hot_paths::Sighting;
@@ -290,9 +290,9 @@ fn write_now(session: &mut HttpSession, answer: &Answer) -> u64 {
         Body::Memory(bytes) if !bytes.is_empty() => Some(bytes.clone()),
         _ => None,
     };
-    let begun = response_header(answer).and_then(|header| {
+    let begun = response_header_of_http2(answer).and_then(|header| {
         session
-            .write_response_header(Box::new(header), body.is_none())
+            .write_response_header_of_http2(Box::new(header), body.is_none())
             .ok()
     });
     let Some(body) = body.filter(|_| begun.is_some()) else {
@@ -311,7 +311,7 @@ fn write_now(session: &mut HttpSession, answer: &Answer) -> u64 {
 
 /// None: it could not be written whole.
 async fn write(session: &mut HttpSession, answer: &Answer, body: Body) -> Option<()> {
-    let header = response_header(answer)?;
+    let header = response_header_of_http2(answer)?;
     let is_head = session.req_header().method == http::Method::HEAD;
     let mut pieces = BodyPieces::from(body);
     let mut next = match is_head {
@@ -319,7 +319,7 @@ async fn write(session: &mut HttpSession, answer: &Answer, body: Body) -> Option
         false => pieces.next().await.ok()?,
     };
     session
-        .write_response_header(Box::new(header), next.is_none())
+        .write_response_header_of_http2(Box::new(header), next.is_none())
         .ok()?;
     while let Some(piece) = next {
         next = pieces.next().await.ok()?;

@@ -1,5 +1,6 @@
 //! An answer made here, in Pingora's types: its head as a [`ResponseHeader`], its body piece by piece.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 
@@ -11,16 +12,42 @@ use pingora_proxy::Session;
 
 use crate::site::{Answer, Body, FileSpan, Part, local_answer};
 
+/// The same for HTTP/2, where names have no case. The heads that a thread has put together last are kept: a prepared head is
+/// the same bytes at the same place each time.
+pub fn response_header_of_http2(answer: &Answer) -> Option<ResponseHeader> {
+    RENDERED.with_borrow_mut(|kept| {
+        let head = &answer.head;
+        // Heads stand at least so far apart.
+        let slot = (head.as_ptr() as usize / 64) % KEPT_HEADS;
+        let slot = kept.get_mut(slot)?;
+        let is_it = |kept: &Bytes| kept.as_ptr() == head.as_ptr() && kept.len() == head.len();
+        if let Some((kept, header)) = slot
+            && is_it(kept)
+        {
+            return Some(header.clone());
+        }
+        let empty = ResponseHeader::build_no_case(answer.status, Some(8)).ok()?;
+        let header = with_fields(empty, head)?;
+        // As long as the bytes are kept, no others can stand there.
+        *slot = Some((head.clone(), header.clone()));
+        Some(header)
+    })
+}
+
 /// The head of `answer`. `None` only if a configured field is no field, which the settings refuse.
 pub fn response_header(answer: &Answer) -> Option<ResponseHeader> {
+    let empty = ResponseHeader::build(answer.status, Some(8)).ok()?;
+    with_fields(empty, &answer.head)
+}
+
+fn with_fields(mut header: ResponseHeader, head: &[u8]) -> Option<ResponseHeader> {
     // A prepared head lacks its end, which says the date and what becomes of the connection.
-    let head = [&answer.head[..], b"\r\n"].concat();
+    let head = [head, b"\r\n"].concat();
     // A script's Set-Cookie lines stay with a file sent in its stead, and there is no bound on those.
     let lines = memchr::memchr_iter(b'\n', &head).count();
     let mut fields = vec![httparse::EMPTY_HEADER; lines];
     let mut response = httparse::Response::new(&mut fields);
     response.parse(&head).ok()?;
-    let mut header = ResponseHeader::build(answer.status, Some(response.headers.len())).ok()?;
     for field in response.headers.iter() {
         header
             .append_header(field.name.to_owned(), field.value)
@@ -100,5 +127,11 @@ impl BodyPieces {
     }
 }
 
+thread_local! {
+    static RENDERED: RefCell<Vec<Option<(Bytes, ResponseHeader)>>> =
+        RefCell::new(vec![None; KEPT_HEADS]);
+}
+
+const KEPT_HEADS: usize = 64;
 /// Bytes of a file in memory at a time for one client.
 pub const PIECE: usize = 64 * 1024;
