@@ -21,6 +21,7 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         watch: config,
         under_way: None,
     };
+    let mut following: Option<JoinHandle<()>> = None;
     let mut opening: Option<JoinHandle<()>> = None;
     loop {
         every.tick().await;
@@ -29,6 +30,12 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         if opening.as_ref().is_none_or(JoinHandle::is_finished) {
             let pages = state.pages;
             opening = Some(tokio::task::spawn_blocking(|| pages.tick()));
+        }
+        if following.as_ref().is_none_or(JoinHandle::is_finished) && snapshot.follows_files() {
+            let snapshot = snapshot.clone();
+            following = Some(tokio::task::spawn_blocking(move || {
+                snapshot.look_at_files()
+            }));
         }
         if snapshot.settings.watch_config && looking.sees_a_change().await {
             changed.notify_one();

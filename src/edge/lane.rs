@@ -178,6 +178,7 @@ impl Lane {
             local,
             is_last: self.requests + 1 >= snapshot.limits.requests_per_connection
                 || self.state.lifecycle.draining(),
+            draining: self.state.lifecycle.draining(),
         }
     }
 
