@@ -10,6 +10,7 @@ use crate::followed_file::{FileError, FollowedFile};
 use crate::request::fields::Fields;
 use crate::request::pattern::{Pattern, PatternError};
 use crate::request::target::Target;
+use crate::site::php_source;
 use crate::site::response::{Answer, local_answer, unauthorized};
 use crate::site::settings::AuthRule;
 
@@ -93,8 +94,17 @@ impl Auth {
         if refused.is_some() || !target.separator_in_segment {
             return refused;
         }
-        // An origin may take what we take for a part of a name for a separator.
-        self.path(&separated(&target.path), fields, passed).await
+        // An origin may take what we take for a part of a name for a separator, and find a script before it.
+        let separated = separated(&target.path);
+        let bare = separated.strip_prefix(b"/").unwrap_or(&separated);
+        let scripts = php_source::script_ends(bare).filter_map(|end| bare.get(..end));
+        for path in std::iter::once(bare).chain(scripts) {
+            let refused = self.path(path, fields, passed).await;
+            if refused.is_some() {
+                return refused;
+            }
+        }
+        None
     }
 
     /// Asks for what a path below the root needs, with or without its leading slash.

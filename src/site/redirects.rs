@@ -83,7 +83,7 @@ impl Destination {
         };
         Destination {
             status,
-            carries_rest: base.ends_with('/') && from.is_folder(),
+            carries_rest: base == to && base.ends_with('/') && from.is_folder(),
             base: encoded(base),
             query: query.map(encoded),
             fragment: encoded(&fragment),

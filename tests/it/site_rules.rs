@@ -278,7 +278,7 @@ fn a_page_behind_a_password_is_kept_for_nobody() {
     let users = root.outside().join("users");
     std::fs::write(&users, format!("anna:{HASH}\n")).unwrap();
     let config = Config::wordpress(&root, &responder)
-        .site("page_cache", "on")
+        .site("page_cache", "memory")
         .site(
             "auth",
             &format!("{{match: /members/, users_file: {}}}", users.display()),
@@ -314,5 +314,6 @@ fn health_is_answered_here_and_not_logged() {
         let output = server.output();
         output.contains("/healthz/x").then_some(output)
     });
-    assert_eq!(output.lines().count(), 1, "{output}");
+    let logged = output.lines().filter(|line| line.contains("ealthz"));
+    assert_eq!(logged.count(), 1, "{output}");
 }
