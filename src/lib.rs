@@ -8,6 +8,7 @@
 //! the connection comes home to the lane, which reads the next head.
 //!
 //! # The rooms
+//! - [`followed_file`] small files beside the settings that are read again when they change;
 //! - [`clock`] time, injected; [`per_thread`] what each thread counts by itself;
 //! - [`request`] the protocol's text: bytes in, value out;
 //! - [`descriptor_cache`] the only room that opens or looks at files of the tree;
@@ -70,6 +71,7 @@ pub mod descriptor_cache;
 pub mod doctor;
 pub mod edge;
 pub mod fastcgi;
+pub mod followed_file;
 pub mod hot_paths;
 pub mod import;
 pub mod inherited;

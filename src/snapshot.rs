@@ -17,6 +17,7 @@ use crate::edge::per_address::PerAddress;
 use crate::fastcgi::limiter::{Limiter, Limiters};
 use crate::fastcgi::spool::Spools;
 use crate::fastcgi::{self, Address, MaxChildren, pool_file};
+use crate::followed_file::FileError;
 use crate::hot_paths::HotPaths;
 use crate::lifecycle::Lifecycle;
 use crate::limited::Limited;
@@ -256,6 +257,9 @@ pub enum LoadError {
     /// A rate limit.
     #[error("rate_limits: {0}")]
     RateLimit(#[source] PatternError),
+    /// A file of networks.
+    #[error("trusted_proxies: {0}")]
+    TrustedProxies(#[source] FileError),
     /// The access log.
     #[error("access_log: {0}")]
     AccessLog(#[source] std::io::Error),
@@ -307,7 +311,9 @@ impl Snapshot {
                 fields: settings.limits.headers,
             },
             sites: Sites::new(sites),
-            trusted: TrustedProxies::new(settings.trusted_proxies.clone()),
+            trusted: TrustedProxies::new(settings.trusted_proxies.clone())
+                .with_files(&settings.trusted_proxy_files)
+                .map_err(LoadError::TrustedProxies)?,
             access_log: open_log(&settings.access_log, before).map_err(LoadError::AccessLog)?,
             unplaced: lasting.requests.of(""),
             rate_limits: RateLimits::new(&settings.rate_limits, lasting.rates)
@@ -318,6 +324,19 @@ impl Snapshot {
             origins,
             settings,
         })
+    }
+
+    /// Whether files beside the settings are to be looked at.
+    pub fn follows_files(&self) -> bool {
+        self.trusted.follows_files() || self.sites.all().iter().any(|site| site.auth().is_some())
+    }
+
+    /// Looks at the files beside the settings, and reads those that have changed.
+    pub fn look_at_files(&self) {
+        self.trusted.look();
+        for auth in self.sites.all().iter().filter_map(|site| site.auth()) {
+            auth.look();
+        }
     }
 
     /// Whether any site keeps pages on disk.

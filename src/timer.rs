@@ -21,6 +21,7 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         watch: config,
         under_way: None,
     };
+    let mut following: Option<JoinHandle<()>> = None;
     let mut opening: Option<JoinHandle<()>> = None;
     let mut certificates: Option<JoinHandle<()>> = None;
     loop {
@@ -35,6 +36,12 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         {
             let state = state.clone();
             certificates = Some(tokio::task::spawn_blocking(move || state.tls.look()));
+        }
+        if following.as_ref().is_none_or(JoinHandle::is_finished) && snapshot.follows_files() {
+            let snapshot = snapshot.clone();
+            following = Some(tokio::task::spawn_blocking(move || {
+                snapshot.look_at_files()
+            }));
         }
         if snapshot.settings.watch_config && looking.sees_a_change().await {
             changed.notify_one();

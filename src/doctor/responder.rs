@@ -136,6 +136,7 @@ fn params(document_root: &Path, script: &str) -> io::Result<bytes::Bytes> {
         server_port: 80,
         remote_addr: here,
         remote_port: 0,
+        remote_user: None,
         content_length: None,
         fields: &[],
         drop: &[],

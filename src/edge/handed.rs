@@ -15,6 +15,7 @@ use crate::page_cache::storage::Fill;
 use crate::request::client::Client;
 use crate::request::head::RequestHead;
 use crate::request::target::Target;
+use crate::site::auth::User;
 use crate::site::{Backend, Script, StaticSite};
 use crate::snapshot::Snapshot;
 
@@ -42,6 +43,8 @@ pub struct Handed {
     pub http2: bool,
     /// The client speaks HTTP/1.0 and knows no chunks.
     pub http10: bool,
+    /// Who has proved to be a user of the site's `auth` (REMOTE_USER).
+    pub user: Option<User>,
     /// The client waits for `100 Continue` before it sends the body.
     pub expect_continue: bool,
     /// The connection ends with this answer.

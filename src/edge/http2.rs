@@ -141,6 +141,7 @@ impl Shared {
             http2: true,
             local,
             is_last: false,
+            draining: self.state.lifecycle.draining(),
         }
     }
 
@@ -292,7 +293,7 @@ fn write_now(session: &mut HttpSession, answer: &Answer) -> u64 {
     };
     let begun = response_header_of_http2(answer).and_then(|header| {
         session
-            .write_response_header_of_http2(Box::new(header), body.is_none())
+            .write_response_header(Box::new(header), body.is_none())
             .ok()
     });
     let Some(body) = body.filter(|_| begun.is_some()) else {
@@ -319,7 +320,7 @@ async fn write(session: &mut HttpSession, answer: &Answer, body: Body) -> Option
         false => pieces.next().await.ok()?,
     };
     session
-        .write_response_header_of_http2(Box::new(header), next.is_none())
+        .write_response_header(Box::new(header), next.is_none())
         .ok()?;
     while let Some(piece) = next {
         next = pieces.next().await.ok()?;

@@ -209,6 +209,7 @@ impl Lane {
             http2: false,
             local,
             is_last: had_all || self.state.lifecycle.draining(),
+            draining: self.state.lifecycle.draining(),
         }
     }
 

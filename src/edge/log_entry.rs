@@ -8,13 +8,15 @@ use crate::access_log::{AccessLog, Record};
 use crate::clock::UnixTime;
 use crate::request::fields::Fields;
 use crate::request::head::RequestHead;
+use crate::site::auth::User;
 
 /// A request's part of its log line; made only when a log is written. The texts are in the head's bytes, wherever they are
 /// kept meanwhile.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct LogEntry {
     started: Instant,
     client: IpAddr,
+    user: Option<User>,
     protocol: &'static str,
     method: Place,
     target: Place,
@@ -92,6 +94,7 @@ impl LogEntry {
         LogEntry {
             started,
             client,
+            user: None,
             protocol: head.version.as_str(),
             method: target.word_before(head.method.as_str().len()),
             target,
@@ -107,12 +110,22 @@ impl LogEntry {
         LogEntry { protocol, ..self }
     }
 
+    /// The same of a user who has proved to be one.
+    #[must_use]
+    pub fn by(self, user: Option<&User>) -> LogEntry {
+        LogEntry {
+            user: user.cloned(),
+            ..self
+        }
+    }
+
     /// For a request whose head could not be read: only that something came, and what it was answered.
     pub fn unreadable(client: IpAddr, started: Instant) -> LogEntry {
         let nowhere = Place::default();
         LogEntry {
             started,
             client,
+            user: None,
             protocol: "-",
             method: nowhere,
             target: nowhere,
@@ -128,7 +141,7 @@ impl LogEntry {
         log.write(&Record {
             time,
             client: self.client,
-            user: None,
+            user: self.user.as_deref(),
             method: self.method.text(head),
             target: self.target.text(head),
             protocol: self.protocol,

@@ -9,6 +9,7 @@ use crate::page_cache::storage::Fill;
 use crate::page_cache::{PageOutcome, PageStore};
 use crate::request::client::Client;
 use crate::request::fields::Fields as _;
+use crate::request::forwarded;
 use crate::request::head::{Framing, Method, RequestHead};
 use crate::request::target::Target;
 use crate::site::{Answer, Body, Cached, Preset, StaticSite, local_answer};
@@ -40,6 +41,13 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    /// Notes that a user's request passes by the page cache, where the site has one.
+    pub fn bypass_for_user(&self, site: &StaticSite) -> Option<Bypass> {
+        let pages = site.pages()?;
+        pages.counters().bypass(Bypass::Field);
+        Some(Bypass::Field)
+    }
+
     /// Asks the page cache of a site, if it has one and whoever answers makes pages.
     pub fn ask(&self, store: &PageStore, site: &StaticSite, inward: &Inward) -> Way {
         let Some(pages) = site.pages() else {
@@ -118,7 +126,15 @@ impl Seen<'_> {
             .into_iter()
             .chain(client_ip_header)
         {
-            if said(name) {
+            if !said(name) {
+                continue;
+            }
+            if name.eq_ignore_ascii_case(forwarded::NAME) {
+                line(
+                    name,
+                    &forwarded::rendered(self.client.address, self.client.https),
+                );
+            } else {
                 line(name, address.as_bytes());
             }
         }

@@ -25,17 +25,24 @@ use crate::metrics::Kind;
 use crate::page_cache::storage::Fill;
 use crate::page_cache::{Bypass, purge};
 use crate::rate_limits::{Asker, TooMany};
-use crate::request::client::{Client, identify};
+use crate::request::client::{Client, FORWARDED_FIELDS, identify};
+use crate::request::fields::Fields as _;
 use crate::request::head::{
     Framing, HeadError, HeadScan, MAX_FIELDS, Method, Parsed, RequestHead, Version, parse_resumed,
 };
 use crate::request::target::Target;
+use crate::site::auth::User;
+use crate::site::response::{healthy, method_not_allowed};
 use crate::site::{
     Answer, Backend, Body, Decision, Request, Sendfile, StaticSite, local_answer, too_many_requests,
 };
 use crate::snapshot::Snapshot;
 
 /// What the bytes read so far ask for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is the most frequent, and an allocation costs more than moving it once"
+)]
 pub enum Turn {
     /// The head is not complete.
     Incomplete,
@@ -106,6 +113,8 @@ pub struct Asked<'a> {
     pub local: &'a (dyn Fn() -> Option<SocketAddr> + Sync),
     /// Whether the connection ends with this request, whatever the client wants.
     pub is_last: bool,
+    /// Whether the process is about to end.
+    pub draining: bool,
 }
 
 impl Asked<'_> {
@@ -140,6 +149,7 @@ impl Asked<'_> {
             head: &head,
             length,
             site: None,
+            user: None,
             started,
         };
         if head.method == Method::Connect {
@@ -153,6 +163,11 @@ impl Asked<'_> {
             return seen.refuse(421);
         };
         seen.site = Some(site);
+        if let Some(health) = &site.settings().health
+            && *target.path == *health.as_bytes()
+        {
+            return seen.health();
+        }
         let place = self.arrival.place.as_ref();
         if place.is_some_and(|place| seen.is_one_too_many(place)) {
             return seen.too_many_connections();
@@ -172,6 +187,13 @@ impl Asked<'_> {
             Some(PurgeAsked::Refused) => return seen.refuse(403),
             Some(PurgeAsked::Allowed(asked)) => return seen.purge(asked),
         }
+        if let Some(hosts) = site.redirect_hosts()
+            && hosts.sends_on(host, &target)
+        {
+            let client = seen.client();
+            let answer = hosts.answer(&target, client.https, seen.public_port(&client));
+            return seen.answer(Kind::Static, seen.as_asked(answer));
+        }
         let request = Request {
             method: head.method,
             target: &target,
@@ -179,7 +201,7 @@ impl Asked<'_> {
             conditional: head.conditional,
             now: self.now,
         };
-        let (inward, client) = match site.decide(&request).await {
+        let (inward, client) = match site.decide_for(&request, &mut seen.user).await {
             Decision::Answer(answer) => return seen.answer_limited(Kind::Static, answer, &target),
             Decision::Script(script) => {
                 let client = seen.client();
@@ -222,9 +244,11 @@ impl Asked<'_> {
             host,
         };
         let tunnel = matches!(inward, Inward::Origin) && tunnel::is_asked(&head);
-        let way = match tunnel {
-            true => Way::Pass(None),
-            false => asked.ask(snapshot.pages, site, &inward),
+        let way = match (tunnel, &seen.user) {
+            (true, _) => Way::Pass(None),
+            // What asks for a password is kept for nobody.
+            (false, Some(_)) => Way::Pass(asked.bypass_for_user(site)),
+            (false, None) => asked.ask(snapshot.pages, site, &inward),
         };
         if !matches!(way, Way::Page(..))
             && let Err(many) = limits.start(asker)
@@ -353,6 +377,7 @@ impl Lending<'_> {
                 host: Bytes::copy_from_slice(host),
                 http2: seen.asked.http2,
                 http10: head.version == Version::Http10 && !is_refresh,
+                user: seen.user.clone(),
                 expect_continue: head.expect_continue && head.version == Version::Http11,
                 tunnel,
                 close: seen.persistence() == Persistence::Close || is_refresh,
@@ -374,6 +399,8 @@ struct Seen<'a> {
     length: usize,
     /// The site that it is for, once that is known.
     site: Option<&'a StaticSite>,
+    /// Who has proved to be a user.
+    user: Option<User>,
     /// When the deciding began; taken only for a log.
     started: Option<Instant>,
 }
@@ -481,6 +508,38 @@ impl Seen<'_> {
         self.answer(Kind::Refused, answer)
     }
 
+    /// What the site's `health` says: not in the access log, which would be full of it.
+    fn health(&self) -> Turn {
+        let answer = match self.head.method {
+            Method::Get | Method::Head if self.asked.draining => local_answer(503),
+            Method::Get | Method::Head => healthy(),
+            _ => method_not_allowed(),
+        };
+        Turn::Answer(Answered {
+            log: None,
+            ..self.answered(Kind::Static, self.as_asked(answer))
+        })
+    }
+
+    fn as_asked(&self, answer: Answer) -> Answer {
+        match self.head.method {
+            Method::Head => answer.without_body(),
+            _ => answer,
+        }
+    }
+
+    /// The port that the client has connected to, as far as it is known: what a trusted proxy says of its own, ours where the
+    /// client came straight to us.
+    fn public_port(&self, client: &Client) -> Option<u16> {
+        let passed_on = FORWARDED_FIELDS
+            .into_iter()
+            .any(|name| self.head.first(name).is_some());
+        if client.trusted_peer && passed_on {
+            return client.server_port;
+        }
+        (self.asked.local)().map(|local| local.port())
+    }
+
     /// Pages to be forgotten.
     fn purge(&self, asked: purge::Asked) -> Turn {
         // Only the answer is still to come.
@@ -536,12 +595,14 @@ impl Seen<'_> {
     }
 
     fn log(&self, client: IpAddr) -> Option<LogEntry> {
-        self.started
-            .map(|started| LogEntry::of(self.head, self.buffer, client, started))
-            .map(|entry| match self.asked.http2 {
+        self.started.map(|started| {
+            let entry = LogEntry::of(self.head, self.buffer, client, started);
+            let entry = entry.by(self.user.as_ref());
+            match self.asked.http2 {
                 true => entry.over(HTTP2),
                 false => entry,
-            })
+            }
+        })
     }
 }
 

@@ -80,6 +80,7 @@ pub fn for_php(
         server_port: handed.client.server_port.unwrap_or(scheme_port),
         remote_addr: handed.client.address,
         remote_port: handed.client.port,
+        remote_user: handed.user.as_deref(),
         content_length: (body.length() > 0 || head.headers.contains_key("content-length"))
             .then(|| body.length()),
         fields: &fields,

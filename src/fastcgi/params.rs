@@ -43,6 +43,8 @@ pub struct ParamsInput<'a> {
     pub remote_addr: IpAddr,
     /// REMOTE_PORT.
     pub remote_port: u16,
+    /// REMOTE_USER, with AUTH_TYPE: who has proved to be a user by HTTP Basic.
+    pub remote_user: Option<&'a [u8]>,
     /// CONTENT_LENGTH: length of the spooled content; `None` when the request has no content.
     pub content_length: Option<u64>,
     /// Every field line of the request, name and value.
@@ -107,6 +109,10 @@ pub fn encode(input: &ParamsInput<'_>) -> Result<Bytes, ParamsError> {
     let number = |address: IpAddr| address.to_canonical().to_string();
     records.put(b"REMOTE_ADDR", number(input.remote_addr).as_bytes())?;
     records.put(b"REMOTE_PORT", input.remote_port.to_string().as_bytes())?;
+    if let Some(user) = input.remote_user {
+        records.put(b"AUTH_TYPE", b"Basic")?;
+        records.put(b"REMOTE_USER", user)?;
+    }
     records.put(b"SERVER_ADDR", number(input.server_addr.ip()).as_bytes())?;
     records.put(b"SERVER_PORT", input.server_port.to_string().as_bytes())?;
     records.put(b"SERVER_NAME", input.server_name)?;

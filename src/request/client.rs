@@ -1,34 +1,64 @@
 //! Who the client is: the peer, or whom a trusted proxy in front says it speaks for.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 
 use super::authority::parse_port;
 use super::fields::{Fields, members, trim};
+use super::forwarded;
+use super::network_list;
+use super::networks::Networks;
+use crate::followed_file::{FileError, FollowedFile};
 
 /// The networks whose word about the client is taken.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TrustedProxies(Vec<IpNet>);
+#[derive(Debug, Default)]
+pub struct TrustedProxies {
+    named: Networks,
+    files: Vec<FollowedFile<Networks>>,
+}
 
 impl TrustedProxies {
-    /// Trusts these networks. IPv4 networks written in IPv6 (`::ffff:a.b.c.d/n`) are taken as IPv4.
+    /// Trusts these networks.
     pub fn new(networks: Vec<IpNet>) -> Self {
-        TrustedProxies(networks.into_iter().map(canonical_network).collect())
+        TrustedProxies {
+            named: Networks::new(networks),
+            files: Vec::new(),
+        }
+    }
+
+    /// Trusts also the networks of these files, as they change.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub fn with_files(self, files: &[PathBuf]) -> Result<Self, FileError> {
+        let load = |path: &PathBuf| FollowedFile::load(path, network_list::parse);
+        Ok(TrustedProxies {
+            files: files.iter().map(load).collect::<Result<_, _>>()?,
+            ..self
+        })
     }
 
     /// Whether the address lies in one of the networks.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.0.iter().any(|network| network.contains(&address))
+        self.named.contains(address)
+            || self
+                .files
+                .iter()
+                .any(|networks| networks.current().contains(address))
     }
 
-    /// The networks no address of the internet lies in: loopback, link-local, private, and those
-    /// of carrier-grade NAT.
-    pub fn private_networks() -> Vec<IpNet> {
-        let four = PRIVATE_V4.iter().copied().map(IpNet::V4);
-        four.chain(PRIVATE_V6.iter().copied().map(IpNet::V6))
-            .collect()
+    /// Whether files are to be looked at.
+    pub fn follows_files(&self) -> bool {
+        !self.files.is_empty()
+    }
+
+    /// Looks at the files; for once a second, off the workers.
+    pub fn look(&self) {
+        for file in &self.files {
+            file.look();
+        }
     }
 }
 
@@ -75,6 +105,9 @@ pub fn identify<F: Fields + ?Sized>(
             trusted_peer,
         };
     }
+    if client_ip_header.is_some_and(|name| name.eq_ignore_ascii_case(forwarded::NAME)) {
+        return forwarded_client(peer, tls, fields, trusted);
+    }
     // A site that names a field of its own has a proxy that always sets it. Where it is missing the request has not come
     // that way, and what else it carries the client may have written.
     let told = match client_ip_header {
@@ -91,6 +124,39 @@ pub fn identify<F: Fields + ?Sized>(
             .and_then(parse_port)
             .filter(|port| *port != 0),
         trusted_peer,
+    }
+}
+
+/// The client that `Forwarded` tells (RFC 7239): the right-most `for` that is not trusted, and the `proto` beside it. The fields of
+/// the other kind do not count: a proxy that writes this one passes those on.
+fn forwarded_client<F: Fields + ?Sized>(
+    peer: Endpoint,
+    tls: bool,
+    fields: &F,
+    trusted: &TrustedProxies,
+) -> Client {
+    let mut found: Option<(Endpoint, Option<bool>)> = None;
+    for line in fields.lines(forwarded::NAME) {
+        for element in forwarded::elements(line) {
+            let here = element
+                .as_ref()
+                .and_then(|element| element.node.as_deref().and_then(Endpoint::parse_node));
+            let https = element.and_then(|element| element.https);
+            found = match here {
+                // Who stands left of it anybody may have written.
+                None => None,
+                Some(here) if trusted.contains(here.address) => found.or(Some((here, https))),
+                Some(here) => Some((here, https)),
+            };
+        }
+    }
+    let (client, https) = found.unwrap_or((peer, None));
+    Client {
+        address: client.address,
+        port: client.port,
+        https: https.unwrap_or(tls),
+        server_port: None,
+        trusted_peer: true,
     }
 }
 
@@ -137,6 +203,19 @@ impl Endpoint {
         })
     }
 
+    /// Reads a node of RFC 7239 §6: an IPv6 address has brackets, the port may be hidden, and so may the address (none then).
+    fn parse_node(node: &[u8]) -> Option<Self> {
+        if let Some(whole) = Endpoint::parse(node) {
+            return Some(whole);
+        }
+        let hidden = memchr::memmem::rfind(node, b":_")?;
+        let (address, port) = node.split_at_checked(hidden)?;
+        port.get(2..)?
+            .iter()
+            .all(|&byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+            .then(|| Endpoint::parse(address))?
+    }
+
     fn without_port(address: IpAddr) -> Self {
         Endpoint {
             address: address.to_canonical(),
@@ -166,35 +245,6 @@ fn forwarded_for<F: Fields + ?Sized>(fields: &F, trusted: &TrustedProxies) -> Op
 fn last_member<'a, F: Fields + ?Sized>(fields: &'a F, name: &'static str) -> Option<&'a [u8]> {
     fields.lines(name).flat_map(members).last()
 }
-
-fn canonical_network(network: IpNet) -> IpNet {
-    if let IpNet::V6(six) = network
-        && let Some(four) = six.addr().to_ipv4_mapped()
-        && let Some(prefix) = six.prefix_len().checked_sub(MAPPED_PREFIX)
-        && let Ok(four) = Ipv4Net::new(four, prefix)
-    {
-        return IpNet::V4(four);
-    }
-    network
-}
-
-/// Bits of an IPv6 address before the IPv4 address it maps.
-const MAPPED_PREFIX: u8 = 96;
-
-const PRIVATE_V4: [Ipv4Net; 6] = [
-    Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8),
-    Ipv4Net::new_assert(Ipv4Addr::new(172, 16, 0, 0), 12),
-    Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 0, 0), 16),
-    Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8),
-    Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10),
-    Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16),
-];
-
-const PRIVATE_V6: [Ipv6Net; 3] = [
-    Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128),
-    Ipv6Net::new_assert(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
-    Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
-];
 
 #[cfg(test)]
 mod tests;

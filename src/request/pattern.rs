@@ -54,6 +54,22 @@ impl Pattern {
         &self.folder
     }
 
+    /// Whether this is a folder and all below it, without any star.
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
+        matches!(self.form, Form::Below(_))
+    }
+
+    /// What follows the folder in `path`; none: this is no folder, or `path` is not below it.
+    #[must_use]
+    pub fn below<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        let path = path.strip_prefix(b"/").unwrap_or(path);
+        match &self.form {
+            Form::Below(folder) => path.strip_prefix(&**folder),
+            Form::Exact(_) | Form::Path(_) | Form::Name(_) => None,
+        }
+    }
+
     /// Whether `path` (decoded, with or without its leading slash) is meant.
     #[must_use]
     pub fn matches(&self, path: &[u8]) -> bool {

@@ -7,11 +7,13 @@
 
 pub mod access_log;
 pub mod admin;
+pub mod auth;
 pub mod hosts;
 pub mod limits;
 pub mod listen;
 pub mod machine;
 pub mod mistake;
+pub mod moved;
 pub mod nearest;
 pub mod open_file_cache;
 pub mod origin;
@@ -70,6 +72,8 @@ pub struct Settings {
     pub rate_limits: Vec<crate::rate_limits::Rule>,
     /// Peers whose forwarding fields are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Files of further such peers, read again when they change.
+    pub trusted_proxy_files: Vec<PathBuf>,
     /// Where request bodies wait until they are whole.
     pub spool: SpoolSettings,
     /// The bounds of the page cache.
@@ -111,6 +115,7 @@ impl Settings {
             limits: Limits::default(),
             rate_limits: crate::rate_limits::Rule::defaults(),
             trusted_proxies: trusted_proxies::defaults(),
+            trusted_proxy_files: Vec::new(),
             spool: spool::defaults(Checks::Machine),
             page_store: page_cache::store_defaults(),
             watch_config: false,
@@ -175,6 +180,7 @@ fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Settings {
             check(name).map(|()| name.to_owned())
         })
     };
+    let trusted = trusted_proxies::read(top, report, checks);
     let settings = Settings {
         listen: listen::read(top, report, checks),
         workers: top.auto_or_count("workers", 1..=1024),
@@ -185,13 +191,15 @@ fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Settings {
         access_log: access_log::read(top, report, checks),
         limits: limits::read(top, report),
         rate_limits: rate_limits::read(top, report),
-        trusted_proxies: trusted_proxies::read(top, report),
+        trusted_proxies: trusted.networks,
+        trusted_proxy_files: trusted.files,
         spool: spool::read(top, report, checks),
         page_store: page_cache::store(top, report),
         watch_config: top.choice("watch_config", false, &[("on", true), ("off", false)]),
         admin: admin::read(top, report, checks),
     };
     bodies_fit_the_spool(&settings, report);
+    auth::users_are_not_served(&settings.sites, report);
     pages_on_disk_have_a_place(&settings, report, checks);
     settings
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use serde_yaml::Value;
 
 use crate::descriptor_cache::{LinkPolicy, LinkTargets, Symlinks};
+use crate::request::head::Method;
+use crate::request::target::Target;
 use crate::site::settings::{
     Backend, EtagMode, Htaccess, MissingAssets, MissingPhp, Multisite, Preset, Sendfile,
     SiteSettings,
@@ -16,7 +18,7 @@ use super::machine::Checks;
 use super::mistake::{Wrong, quoted};
 use super::report::Report;
 use super::section::{Keys, Node, Section, list_items};
-use super::{origin, page_cache, php, rules, scalar};
+use super::{auth, moved, origin, page_cache, php, rules, scalar};
 
 /// All sites; there must be one.
 pub fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Vec<SiteSettings> {
@@ -51,6 +53,8 @@ fn read_one(
     let site = Section::open(node, &KEYS, report)?;
     let hosts = taken.read(&site, "hosts", report);
     let aliases = taken.read(&site, "aliases", report);
+    let redirect_hosts = taken.read(&site, "redirect_hosts", report);
+    moved::hosts_lead_to_one(&site, &hosts, report);
     if site.node("hosts").is_none() {
         taken.any_host(&node.path, report);
         if site.node("aliases").is_some() {
@@ -72,6 +76,10 @@ fn read_one(
         .unwrap_or(default.content_dir);
     let paths = |key| site.texts(key, rules::pattern).unwrap_or_default();
     Some(SiteSettings {
+        redirects: moved::redirects(&site, hosts.iter().chain(&aliases), report),
+        redirect_hosts,
+        auth: auth::read(&site, report, checks),
+        health: site.node("health").and_then(|node| health(&node, report)),
         hosts,
         aliases,
         root: default.root,
@@ -100,6 +108,29 @@ fn read_one(
             scalar::text(value).and_then(rules::field_name)
         }),
     })
+}
+
+/// The path of `health: {path}`.
+fn health(node: &Node<'_>, report: &Report) -> Option<String> {
+    if scalar::word(node.value) == Some("off") {
+        return None;
+    }
+    let health = Section::open(node, &HEALTH_KEYS, report)?;
+    let path = health.required("path", "expected e.g. path: /healthz")?;
+    let wrong = |text: &str| {
+        let message = format!("{} is not a path", quoted(text));
+        Err(Wrong::new(message, "expected e.g. /healthz"))
+    };
+    let read = scalar::text(path.value).and_then(|text| {
+        match Target::parse(&Method::Get, text.as_bytes()) {
+            // As it is decoded, so that it can be compared.
+            Ok(target) if *target.path == *text.as_bytes() && target.query.is_none() => {
+                Ok(text.to_owned())
+            }
+            _ => wrong(text),
+        }
+    });
+    report.accept(&path.path, read)
 }
 
 /// What answers for everything that is no static file.
@@ -227,11 +258,20 @@ const SENDFILE: &[(&str, Sendfile)] = &[
     ("off", Sendfile::Off),
 ];
 
+const HEALTH_KEYS: Keys = Keys {
+    known: &["path"],
+    later: &[],
+};
+
 /// The keys of this part.
 pub const KEYS: Keys = Keys {
     known: &[
         "hosts",
         "aliases",
+        "redirect_hosts",
+        "redirects",
+        "auth",
+        "health",
         "root",
         "preset",
         "php",
@@ -255,12 +295,5 @@ pub const KEYS: Keys = Keys {
         "max_body",
         "client_ip_header",
     ],
-    later: &[
-        "redirect_hosts",
-        "redirects",
-        "auth",
-        "health",
-        "precompressed",
-        "compression",
-    ],
+    later: &["precompressed", "compression"],
 };

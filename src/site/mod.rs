@@ -5,7 +5,9 @@
 //! | file | what it answers |
 //! |---|---|
 //! | [`settings`] | what is one site told? |
-//! | [`hosts`] | which site is meant? |
+//! | [`hosts`], [`host_names`] | which site is meant? |
+//! | [`redirect_hosts`], [`redirects`] | is it elsewhere? |
+//! | [`auth`] | who may have it? |
 //! | [`static_site`] | the whole decision, top to bottom |
 //! | [`decision`] | what goes in and what comes out |
 //! | [`access`] | is the path refused to everybody, may PHP run there? |
@@ -25,11 +27,13 @@
 
 pub mod accel;
 pub mod access;
+pub mod auth;
 pub mod cache_control;
 pub mod conditional;
 pub mod decision;
 pub mod directory_rules;
 pub mod explain;
+pub mod host_names;
 pub mod hosts;
 pub mod htaccess;
 pub mod media_type;
@@ -37,6 +41,8 @@ pub mod missing;
 pub mod partial;
 pub mod php_source;
 pub mod plugin_pages;
+pub mod redirect_hosts;
+pub mod redirects;
 pub mod representation;
 pub mod response;
 pub mod route;

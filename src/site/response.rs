@@ -202,6 +202,63 @@ pub fn add_slash(path: &[u8], query: Option<&[u8]>, status: u16) -> Answer {
     text(status, reason, &String::from_utf8_lossy(&location))
 }
 
+/// A redirect to a reference that is percent-encoded. Those for good may be kept by browsers and caches; the others not.
+#[must_use]
+pub fn redirect(status: u16, location: &[u8]) -> Answer {
+    let reason = match status {
+        302 => "Found",
+        303 => "See Other",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        _ => "Moved Permanently",
+    };
+    let kept = match status {
+        301 | 308 => "",
+        _ => "Cache-Control: no-store\r\n",
+    };
+    let body = format!("{status} {reason}\n");
+    let mut head = format!(
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n{kept}Location: ",
+        body.len()
+    )
+    .into_bytes();
+    head.extend_from_slice(location);
+    head.extend_from_slice(b"\r\n");
+    Answer {
+        status,
+        head: Bytes::from(head),
+        body: Body::Memory(Bytes::from(body)),
+        outcome: None,
+    }
+}
+
+/// 401 that asks for a user and a password (RFC 7617 §2, §2.1).
+#[must_use]
+pub fn unauthorized(realm: &str) -> Answer {
+    let mut quoted = String::with_capacity(realm.len());
+    for character in realm.chars() {
+        if matches!(character, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    let challenge = format!("WWW-Authenticate: Basic realm=\"{quoted}\", charset=\"UTF-8\"\r\n");
+    text(401, "Unauthorized", &challenge)
+}
+
+/// 200 of a site that is well.
+#[must_use]
+pub fn healthy() -> Answer {
+    Answer {
+        status: 200,
+        head: Bytes::from_static(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\nCache-Control: no-store\r\n",
+        ),
+        body: Body::Memory(Bytes::from_static(b"ok\n")),
+        outcome: None,
+    }
+}
+
 /// Percent-encodes what may not stand in this part of a reference (RFC 3986 §2.1).
 pub fn encode(bytes: &[u8], allowed: &[u8], into: &mut Vec<u8>) {
     for &byte in bytes {
@@ -233,9 +290,9 @@ fn text(status: u16, reason: &str, fields: &str) -> Answer {
 }
 
 /// What may stand in a path as it is, beside letters and digits (RFC 3986 §3.3).
-const PATH: &[u8] = b"-._~!$&'()*+,;=:@/";
+pub const PATH: &[u8] = b"-._~!$&'()*+,;=:@/";
 /// The same of a query as a client sent it: what was escaped stays so.
-const QUERY: &[u8] = b"-._~!$&'()*+,;=:@/?%[]{}|^`\"<>\\";
+pub const QUERY: &[u8] = b"-._~!$&'()*+,;=:@/?%[]{}|^`\"<>\\";
 
 const STATUSES: [(u16, &str, &str); 27] = [
     (400, "Bad Request", ""),

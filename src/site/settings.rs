@@ -14,6 +14,14 @@ pub struct SiteSettings {
     pub hosts: Vec<String>,
     /// Further names, matched as `hosts` are.
     pub aliases: Vec<String>,
+    /// Names whose requests are sent to the first of `hosts`. Default: none.
+    pub redirect_hosts: Vec<String>,
+    /// Paths that have moved, in order. Default: none.
+    pub redirects: Vec<RedirectRule>,
+    /// Paths that ask for a user and a password, in order. Default: none.
+    pub auth: Vec<AuthRule>,
+    /// The path at which the site says that it is served. Default: none.
+    pub health: Option<String>,
     /// The document root, as configured; may be a symbolic link to a release.
     pub root: PathBuf,
     /// Which kind of site it is.
@@ -71,6 +79,10 @@ impl SiteSettings {
         SiteSettings {
             hosts: Vec::new(),
             aliases: Vec::new(),
+            redirect_hosts: Vec::new(),
+            redirects: Vec::new(),
+            auth: Vec::new(),
+            health: None,
             root,
             preset,
             backend: Backend::None,
@@ -211,6 +223,40 @@ pub struct HeaderRule {
     pub set: Vec<(String, String)>,
 }
 
+/// One line of `redirects`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedirectRule {
+    /// Which paths; see [`Pattern`](crate::request::pattern::Pattern).
+    pub from: String,
+    /// Where to.
+    pub to: Moved,
+}
+
+/// What has become of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Moved {
+    /// It is elsewhere.
+    To {
+        /// An absolute path, or an http or https URL. Where both it and `from` end with a slash, what follows is carried over.
+        to: String,
+        /// 301, 302, 303, 307 or 308.
+        status: u16,
+    },
+    /// It is gone (410).
+    Gone,
+}
+
+/// One line of `auth`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthRule {
+    /// Which paths; see [`Pattern`](crate::request::pattern::Pattern).
+    pub patterns: Vec<String>,
+    /// The file of users. None: nobody is asked for these paths.
+    pub users_file: Option<PathBuf>,
+    /// What the browser shows.
+    pub realm: String,
+}
+
 /// Why a site cannot be built from its settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
@@ -220,6 +266,9 @@ pub enum SiteError {
     /// A pattern cannot be used.
     #[error(transparent)]
     Pattern(#[from] PatternError),
+    /// Users cannot be asked for.
+    #[error(transparent)]
+    Auth(#[from] crate::site::auth::AuthError),
     /// A field of `headers` or `cache_control` cannot be sent.
     #[error("the field `{name}` {reason}")]
     Field {

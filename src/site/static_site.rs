@@ -15,11 +15,14 @@ use crate::request::head::Method;
 use crate::request::pattern::Pattern;
 use crate::request::tree_path::TreePath;
 use crate::site::accel::{self, AccelTarget};
+use crate::site::auth::{Auth, Passed, User};
 use crate::site::cache_control::Version;
 use crate::site::conditional::Selected;
 use crate::site::decision::{Decision, Request, Script};
 use crate::site::directory_rules::DirectoryRules;
 use crate::site::plugin_pages::{PluginPage, PluginPages};
+use crate::site::redirect_hosts::RedirectHosts;
+use crate::site::redirects::Redirects;
 use crate::site::representation::HeadRules;
 use crate::site::response::{self, Answer, local_answer};
 use crate::site::route::{FRONT_CONTROLLER, Resource, Router, ScriptPath};
@@ -41,6 +44,12 @@ pub struct StaticSite {
     /// None: the site keeps no pages of its own.
     pages: Option<Arc<SitePages>>,
     warm: Vec<Pattern>,
+    /// None: no `redirect_hosts`.
+    redirect_hosts: Option<Box<RedirectHosts>>,
+    /// None: no `redirects`.
+    redirects: Option<Box<Redirects>>,
+    /// None: nobody is asked for a password.
+    auth: Option<Box<Auth>>,
     requests: Arc<Requests>,
 }
 
@@ -69,6 +78,9 @@ impl StaticSite {
                 .iter()
                 .map(|text| Pattern::parse(text))
                 .collect::<Result<_, _>>()?,
+            redirect_hosts: RedirectHosts::new(settings),
+            redirects: Redirects::new(&settings.redirects)?,
+            auth: Auth::new(&settings.auth)?,
             settings: settings.clone(),
             cache,
             requests: Arc::default(),
@@ -117,6 +129,18 @@ impl StaticSite {
         &self.warm
     }
 
+    /// The names that are sent on to the site's first host.
+    #[must_use]
+    pub fn redirect_hosts(&self) -> Option<&RedirectHosts> {
+        self.redirect_hosts.as_deref()
+    }
+
+    /// Who may have which paths.
+    #[must_use]
+    pub fn auth(&self) -> Option<&Auth> {
+        self.auth.as_deref()
+    }
+
     /// The routing rules.
     pub(super) fn router(&self) -> &Router {
         &self.router
@@ -134,6 +158,15 @@ impl StaticSite {
     /// the tree run in tasks of their own. A file that the cache knows allocates nothing here; a folder's index joins
     /// its path, a script's names are copied, and a range renders its head.
     pub async fn decide<F: Fields + ?Sized>(&self, request: &Request<'_, F>) -> Decision {
+        self.decide_for(request, &mut None).await
+    }
+
+    /// The same; `user` becomes who has proved to be one, where a rule of `auth` asks for that.
+    pub async fn decide_for<F: Fields + ?Sized>(
+        &self,
+        request: &Request<'_, F>,
+        user: &mut Option<User>,
+    ) -> Decision {
         match request.method {
             Method::Trace | Method::Connect => return Decision::Answer(local_answer(405)),
             Method::Options if request.target.is_asterisk() => {
@@ -141,7 +174,11 @@ impl StaticSite {
             }
             _ => {}
         }
-        let decision = self.route(request).await;
+        let decision = match (&self.redirects, &self.auth) {
+            (None, None) => self.route(request, None).await,
+            // Boxed: what every request's future has room for should be small.
+            _ => Box::pin(self.guarded(request, user)).await,
+        };
         match decision.unwrap_or_else(|error| Decision::Answer(local_answer(error.status()))) {
             Decision::Answer(answer) if request.method == Method::Head => {
                 Decision::Answer(answer.without_body())
@@ -224,13 +261,55 @@ impl StaticSite {
         }
     }
 
+    /// What is refused to everybody comes first, then what has moved, then who may have it.
+    async fn guarded<F: Fields + ?Sized>(
+        &self,
+        request: &Request<'_, F>,
+        user: &mut Option<User>,
+    ) -> Result<Decision, LookupError> {
+        if self.router.access().denies(&request.target.path) {
+            return Ok(Decision::Answer(local_answer(403)));
+        }
+        let moved = self.redirects.as_ref();
+        if let Some(answer) = moved.and_then(|moved| moved.answer(request.target)) {
+            return Ok(Decision::Answer(answer));
+        }
+        let mut passed = Passed::default();
+        if let Some(auth) = &self.auth
+            && let Some(refused) = auth
+                .target(request.target, request.fields, &mut passed)
+                .await
+        {
+            return Ok(Decision::Answer(refused));
+        }
+        let decision = self.route(request, Some(&mut passed)).await;
+        *user = passed.user;
+        decision
+    }
+
     async fn route<F: Fields + ?Sized>(
         &self,
         request: &Request<'_, F>,
+        passed: Option<&mut Passed>,
     ) -> Result<Decision, LookupError> {
         // One resolution of the root for the whole request: DESIGN section 3.
         let generation = self.root.lend_current();
-        let decision = match self.router.locate(&generation, request.target).await? {
+        let resource = self.router.locate(&generation, request.target).await?;
+        if let (Some(auth), Some(passed)) = (&self.auth, passed) {
+            // The name that was asked for has passed; what it leads to may be meant by a rule of its own.
+            let path = match &resource {
+                Resource::File { path, .. } => Some(&path[..]),
+                Resource::Script(script) => Some(&script.path[..]),
+                Resource::FrontController => Some(FRONT_CONTROLLER),
+                Resource::Folder | Resource::Missing(_) | Resource::Refused => None,
+            };
+            if let Some(path) = path
+                && let Some(refused) = Box::pin(auth.path(path, request.fields, passed)).await
+            {
+                return Ok(Decision::Answer(refused));
+            }
+        }
+        let decision = match resource {
             Resource::Refused => Decision::Answer(local_answer(403)),
             Resource::File {
                 path,

@@ -93,6 +93,8 @@ mod secrets;
 mod sending;
 /// Configuration files: what is refused and how it is said.
 mod settings;
+/// Hosts and paths that have moved, passwords, health.
+mod site_rules;
 /// A file system that hangs holds up nobody else.
 mod slow_disks;
 /// Names in the request target: escapes, dots, slashes, bytes.

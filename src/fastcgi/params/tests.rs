@@ -28,6 +28,7 @@ fn plain() -> ParamsInput<'static> {
         server_port: 80,
         remote_addr: IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)),
         remote_port: 50_000,
+        remote_user: None,
         content_length: None,
         fields: &[],
         drop: &[],

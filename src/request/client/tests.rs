@@ -182,7 +182,7 @@ fn scheme_and_port_follow_the_last_value_of_a_trusted_proxy() {
 
 #[test]
 fn private_networks_hold_no_public_address() {
-    let private = TrustedProxies::new(TrustedProxies::private_networks());
+    let private = TrustedProxies::new(Networks::private());
     for inside in [
         "10.255.0.1",
         "172.16.0.1",
@@ -247,5 +247,84 @@ proptest! {
             (b"x-forwarded-port".to_vec(), value),
         ];
         let _ = identify(PROXY.parse().unwrap(), false, &lines[..], &trusted(), Some("x-forwarded-port"));
+    }
+}
+
+fn by_forwarded(lines: &[(&str, &str)]) -> (String, u16, bool) {
+    let client = from(PROXY, lines, Some("forwarded"));
+    assert_eq!(client.server_port, None);
+    (client.address.to_string(), client.port, client.https)
+}
+
+#[test]
+fn forwarded_tells_the_right_most_client_that_is_not_trusted_and_its_scheme() {
+    let told = |line: &str| by_forwarded(&[("Forwarded", line)]);
+    let client = |address: &str, port, https| (address.to_owned(), port, https);
+    assert_eq!(
+        told("for=192.0.2.7;proto=https"),
+        client("192.0.2.7", 0, true)
+    );
+    assert_eq!(
+        told("for=\"192.0.2.7:47011\""),
+        client("192.0.2.7", 47011, false)
+    );
+    assert_eq!(
+        told("for=\"[2001:db8::7]:443\";proto=HTTPS"),
+        client("2001:db8::7", 443, true)
+    );
+    assert_eq!(
+        told("for=\"[2001:db8::7]:_x1\""),
+        client("2001:db8::7", 0, false)
+    );
+    let chain = "for=203.0.113.9;proto=http, for=192.0.2.7;proto=https, for=10.0.0.9;proto=http";
+    assert_eq!(told(chain), client("192.0.2.7", 0, true));
+    // What hides its address ends the walk: what stands left of it anybody may have written.
+    for hidden in ["unknown", "_proxy", "\"\"", "\"[fe80::1%eth0]\"", "1.2.3"] {
+        let line = format!("for=203.0.113.9;proto=https, for={hidden}, for=10.0.0.9");
+        assert_eq!(told(&line), client("10.0.0.9", 0, false), "{line}");
+        let alone = format!("for=203.0.113.9;proto=https, for={hidden}");
+        assert_eq!(told(&alone), client("10.0.0.1", 5000, false), "{alone}");
+    }
+    let lines = [
+        ("Forwarded", "for=203.0.113.9"),
+        ("forwarded", "for=192.0.2.7"),
+    ];
+    assert_eq!(by_forwarded(&lines), client("192.0.2.7", 0, false));
+}
+
+#[test]
+fn with_forwarded_the_other_fields_do_not_count_and_without_it_it_does_not() {
+    let others = [
+        ("X-Forwarded-For", "203.0.113.9"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Port", "8443"),
+    ];
+    assert_eq!(by_forwarded(&others), ("10.0.0.1".to_owned(), 5000, false));
+    let line = [("Forwarded", "for=192.0.2.7;proto=https")];
+    assert_eq!(from(PROXY, &line, None).address.to_string(), "10.0.0.1");
+    let stranger = from("198.51.100.1:1", &line, Some("forwarded"));
+    assert_eq!(stranger.address.to_string(), "198.51.100.1");
+    assert!(!stranger.https);
+}
+
+proptest! {
+    #[test]
+    fn what_a_client_writes_before_the_proxys_element_changes_nothing(own in "[ -!#-~]{0,40}") {
+        let line = format!("{own}, for=192.0.2.7;proto=https");
+        let told = by_forwarded(&[("Forwarded", &line)]);
+        prop_assert_eq!(told, ("192.0.2.7".to_owned(), 0, true));
+    }
+
+    #[test]
+    fn rendered_clients_are_read_again(address: IpAddr, https: bool) {
+        let value = forwarded::rendered(address.to_canonical(), https);
+        let lines = [(b"forwarded".to_vec(), value)];
+        let peer = PROXY.parse().unwrap();
+        let client = identify(peer, false, &lines[..], &TrustedProxies::default(), Some("forwarded"));
+        prop_assert!(!client.trusted_peer);
+        let trusting = TrustedProxies::new(vec!["10.0.0.1/32".parse().unwrap()]);
+        let client = identify(peer, false, &lines[..], &trusting, Some("forwarded"));
+        prop_assert!(client.address == address.to_canonical() || address == peer.ip());
+        prop_assert_eq!(client.https, https);
     }
 }

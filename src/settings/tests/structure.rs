@@ -192,14 +192,6 @@ fn keys_of_later_versions_are_refused_unless_they_are_off() {
             "listen: [{address: \"[::]:80\", tls: {}}]\n",
             "4:31: listen[0].tls",
         ),
-        (
-            "trusted_proxies: [{file: /etc/proxies}]\n",
-            "4:19: trusted_proxies[0]",
-        ),
-        (
-            "    redirects: [{from: /a, to: /b}]\n",
-            "4:5: sites[0].redirects",
-        ),
     ] {
         let mistakes = mistakes_of(extra);
         let expected = format!("nostat.yaml:{path}: is not supported by this version");
