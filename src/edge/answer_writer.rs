@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
 
+use http::HeaderValue;
 use pingora_core::protocols::Stream;
 
 use crate::edge::date::{Persistence, end_head};
@@ -29,17 +30,31 @@ pub enum WriteError {
 
 /// How answers are written to one client.
 #[derive(Debug, Clone, Copy)]
-pub struct Manner {
+pub struct Manner<'a> {
     /// The second of Unix time that the answer is dated by.
     pub seconds: i64,
     /// What becomes of the connection.
     pub persistence: Persistence,
     /// How long the client may take (`limits.send` and `limits.send_rate`).
     pub patience: Patience,
+    /// What `Strict-Transport-Security` says of the host, if anything.
+    pub hsts: Option<&'a HeaderValue>,
     /// Which files leave without passing through this process.
     pub sendfile: Sendfile,
     /// Whether bytes may be put into the socket itself; see [`socket::is_bare`].
     pub bare: bool,
+}
+
+impl Manner<'_> {
+    /// Puts the end of a head behind it.
+    fn end(&self, head: &mut Vec<u8>) {
+        if let Some(hsts) = self.hsts {
+            head.extend_from_slice(b"Strict-Transport-Security: ");
+            head.extend_from_slice(hsts.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+        end_head(self.seconds, self.persistence, head);
+    }
 }
 
 /// Writes `answer`. The content's bytes are added to `written` as they leave.
@@ -49,7 +64,7 @@ pub struct Manner {
 pub async fn write_answer(
     stream: &mut Stream,
     answer: &Answer,
-    manner: Manner,
+    manner: Manner<'_>,
     written: &mut u64,
 ) -> Result<(), WriteError> {
     let mut writer = Writer {
@@ -85,7 +100,7 @@ pub async fn write_answer(
 
 struct Writer<'a> {
     stream: &'a mut Stream,
-    manner: Manner,
+    manner: Manner<'a>,
     pace: Pace,
     written: &'a mut u64,
 }
@@ -119,7 +134,7 @@ impl Writer<'_> {
         GATHERED.with_borrow_mut(|gathered| {
             gathered.clear();
             gathered.extend_from_slice(head);
-            end_head(self.manner.seconds, self.manner.persistence, gathered);
+            self.manner.end(gathered);
             let head_length = gathered.len();
             let apart = match body.len() <= COPIED {
                 true => {
@@ -271,10 +286,10 @@ impl Writer<'_> {
 }
 
 /// The head with its end.
-fn ended(head: &[u8], manner: Manner) -> Vec<u8> {
+fn ended(head: &[u8], manner: Manner<'_>) -> Vec<u8> {
     let mut whole = Vec::with_capacity(head.len() + HEAD_END);
     whole.extend_from_slice(head);
-    end_head(manner.seconds, manner.persistence, &mut whole);
+    manner.end(&mut whole);
     whole
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
+use http::HeaderValue;
 use pingora_core::{Error, ErrorType, Result};
 
 use crate::edge::log_entry::LogEntry;
@@ -39,6 +40,8 @@ pub struct Handed {
     pub query: Option<Bytes>,
     /// Host and port asked for: the target's authority, else the Host field (RFC 9112 §3.2.2).
     pub host: Bytes,
+    /// What `Strict-Transport-Security` says of the host, if anything.
+    pub hsts: Option<HeaderValue>,
     /// The client speaks HTTP/2.
     pub http2: bool,
     /// The client speaks HTTP/1.0 and knows no chunks.

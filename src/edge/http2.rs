@@ -11,6 +11,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::STRICT_TRANSPORT_SECURITY;
 use pingora_core::apps::HttpServerApp as _;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::{
@@ -18,6 +20,7 @@ use pingora_core::protocols::http::v2::server::{
 };
 use pingora_core::protocols::{Digest, Stream};
 use pingora_core::server::ShutdownWatch;
+use pingora_http::ResponseHeader;
 use tokio::sync::Notify;
 
 use crate::clock::Tick;
@@ -187,7 +190,7 @@ impl Serving {
         let asked = shared.asked(&snapshot, &local);
         match asked.decide_now(&mut HeadScan::default(), &head) {
             Poll::Ready(Turn::Answer(answered)) if is_small(&answered.answer.body) => {
-                let sent = write_now(&mut session, &answered.answer);
+                let sent = write_now(&mut session, &answered.answer, shared.arrival.hsts.as_ref());
                 self.answered(&answered, &head, began, sent);
             }
             // Perhaps nothing has been decided yet.
@@ -234,7 +237,11 @@ impl Serving {
             Turn::Lend(lent) => return self.lend(session, *lent).await,
         };
         let body = std::mem::replace(&mut answered.answer.body, Body::Empty);
-        if write(&mut session, &answered.answer, body).await.is_none() {
+        let hsts = shared.arrival.hsts.as_ref();
+        if write(&mut session, &answered.answer, body, hsts)
+            .await
+            .is_none()
+        {
             // One that cannot be finished is reset, never padded.
             session.shutdown();
         }
@@ -285,13 +292,25 @@ fn is_small(body: &Body) -> bool {
     }
 }
 
+fn header_of(answer: &Answer, hsts: Option<&HeaderValue>) -> Option<ResponseHeader> {
+    let mut header = response_header_of_http2(answer)?;
+    if let Some(hsts) = hsts
+        && !header.headers.contains_key(STRICT_TRANSPORT_SECURITY)
+    {
+        header
+            .insert_header(STRICT_TRANSPORT_SECURITY, hsts.clone())
+            .ok()?;
+    }
+    Some(header)
+}
+
 /// Hands an answer to the connection, which sends it as the client takes it; how many bytes of content that are.
-fn write_now(session: &mut HttpSession, answer: &Answer) -> u64 {
+fn write_now(session: &mut HttpSession, answer: &Answer, hsts: Option<&HeaderValue>) -> u64 {
     let body = match &answer.body {
         Body::Memory(bytes) if !bytes.is_empty() => Some(bytes.clone()),
         _ => None,
     };
-    let begun = response_header_of_http2(answer).and_then(|header| {
+    let begun = header_of(answer, hsts).and_then(|header| {
         session
             .write_response_header(Box::new(header), body.is_none())
             .ok()
@@ -311,8 +330,13 @@ fn write_now(session: &mut HttpSession, answer: &Answer) -> u64 {
 }
 
 /// None: it could not be written whole.
-async fn write(session: &mut HttpSession, answer: &Answer, body: Body) -> Option<()> {
-    let header = response_header_of_http2(answer)?;
+async fn write(
+    session: &mut HttpSession,
+    answer: &Answer,
+    body: Body,
+    hsts: Option<&HeaderValue>,
+) -> Option<()> {
+    let header = header_of(answer, hsts)?;
     let is_head = session.req_header().method == http::Method::HEAD;
     let mut pieces = BodyPieces::from(body);
     let mut next = match is_head {

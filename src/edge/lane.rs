@@ -318,6 +318,7 @@ impl Lane {
             seconds: self.state.clock.unix().seconds,
             persistence: answered.persistence,
             patience,
+            hsts: self.arrival.hsts.as_ref(),
             sendfile: answered.sendfile,
             bare: connection.bare,
         };

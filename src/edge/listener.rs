@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use http::HeaderValue;
 use pingora_core::protocols::{ALPN, Stream};
 
 use crate::edge::connection::Connection;
@@ -49,6 +50,8 @@ pub struct Arrival {
     pub told: Option<Told>,
     /// The connection's place among those of its address, where they are limited.
     pub place: Option<Place>,
+    /// What `Strict-Transport-Security` says of the host, if anything (RFC 6797 §7.2: with TLS only).
+    pub hsts: Option<HeaderValue>,
     /// How it came in.
     pub listener: Arc<Listener>,
 }
@@ -154,6 +157,7 @@ impl Arrival {
             peer: peer_address(stream),
             told: None,
             place: None,
+            hsts: listener.tls.as_ref().and_then(|tls| tls.hsts()),
             listener,
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
+use http::header::STRICT_TRANSPORT_SECURITY;
 use pingora_cache::key::CacheKey;
 use pingora_cache::{CacheMeta, ForcedFreshness, HitHandler, NoCacheReason, RespCacheable};
 use pingora_core::modules::http::HttpModules;
@@ -331,6 +332,11 @@ impl ProxyHttp for Proxy {
             passage.handed()?.http10 && !response.headers.contains_key("content-length");
         if ends_by_close || self.state.lifecycle.draining() {
             session.set_keepalive(None);
+        }
+        if let Some(hsts) = &passage.handed()?.hsts
+            && !response.headers.contains_key(STRICT_TRANSPORT_SECURITY)
+        {
+            response.insert_header(STRICT_TRANSPORT_SECURITY, hsts.clone())?;
         }
         caching::tell(session, passage.handed()?, passage.refusal, response)
     }

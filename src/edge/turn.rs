@@ -25,6 +25,7 @@ use crate::metrics::Kind;
 use crate::page_cache::storage::Fill;
 use crate::page_cache::{Bypass, purge};
 use crate::rate_limits::{Asker, TooMany};
+use crate::request::authority::Authority;
 use crate::request::client::{Client, FORWARDED_FIELDS, identify};
 use crate::request::fields::Fields as _;
 use crate::request::head::{
@@ -32,7 +33,8 @@ use crate::request::head::{
 };
 use crate::request::target::Target;
 use crate::site::auth::User;
-use crate::site::response::{healthy, method_not_allowed};
+use crate::site::redirect_hosts::{is_challenge, location};
+use crate::site::response::{healthy, method_not_allowed, redirect};
 use crate::site::{
     Answer, Backend, Body, Decision, Request, Sendfile, StaticSite, local_answer, too_many_requests,
 };
@@ -192,6 +194,11 @@ impl Asked<'_> {
         {
             let client = seen.client();
             let answer = hosts.answer(&target, client.https, seen.public_port(&client));
+            return seen.answer(Kind::Static, seen.as_asked(answer));
+        }
+        if self.arrival.listener.redirects
+            && let Some(answer) = seen.to_https(host, &target)
+        {
             return seen.answer(Kind::Static, seen.as_asked(answer));
         }
         let request = Request {
@@ -376,6 +383,7 @@ impl Lending<'_> {
                 query: query.map(Bytes::copy_from_slice),
                 host: Bytes::copy_from_slice(host),
                 http2: seen.asked.http2,
+                hsts: seen.asked.arrival.hsts.clone(),
                 http10: head.version == Version::Http10 && !is_refresh,
                 user: seen.user.clone(),
                 expect_continue: head.expect_continue && head.version == Version::Http11,
@@ -526,6 +534,20 @@ impl Seen<'_> {
             Method::Head => answer.without_body(),
             _ => answer,
         }
+    }
+
+    /// The same by https, on the port that is usual; none: that is how it has come, or a certificate authority asks.
+    fn to_https(&self, host: &[u8], target: &Target<'_>) -> Option<Answer> {
+        if is_challenge(target) || target.is_asterisk() || self.client().https {
+            return None;
+        }
+        let host = Authority::parse(host)?.host;
+        let status = match self.head.method {
+            Method::Get | Method::Head => 301,
+            // The method and the body must stay.
+            _ => 308,
+        };
+        Some(redirect(status, &location(true, host, None, target)))
     }
 
     /// The port that the client has connected to, as far as it is known: what a trusted proxy says of its own, ours where the

@@ -36,20 +36,33 @@ impl RedirectHosts {
     pub fn sends_on(&self, host: &[u8], target: &Target<'_>) -> bool {
         self.names.select(Some(host)) == Some(SENT_ON)
             && !target.is_asterisk()
-            && !target.path.starts_with(b"/.well-known/acme-challenge/")
+            && !is_challenge(target)
     }
 
     /// 301 to the same path and query of the first host. `port` is put where it is not the scheme's own.
     #[must_use]
     pub fn answer(&self, target: &Target<'_>, https: bool, port: Option<u16>) -> Answer {
-        let (scheme, own_port) = if https { ("https", 443) } else { ("http", 80) };
-        let mut location = format!("{scheme}://{}", self.to).into_bytes();
-        if let Some(port) = port.filter(|&port| port != own_port) {
-            location.extend_from_slice(format!(":{port}").as_bytes());
-        }
-        encode(&target.origin_form(), QUERY, &mut location);
-        redirect(301, &location)
+        redirect(301, &location(https, self.to.as_bytes(), port, target))
     }
+}
+
+/// Whether a certificate authority asks for what a client of ACME has put there (RFC 8555 §8.3).
+#[must_use]
+pub fn is_challenge(target: &Target<'_>) -> bool {
+    target.path.starts_with(b"/.well-known/acme-challenge/")
+}
+
+/// The URL of the same path and query at `host`. `port` is put where it is not the scheme's own.
+#[must_use]
+pub fn location(https: bool, host: &[u8], port: Option<u16>, target: &Target<'_>) -> Vec<u8> {
+    let (scheme, own_port) = if https { ("https", 443) } else { ("http", 80) };
+    let mut location = format!("{scheme}://").into_bytes();
+    location.extend_from_slice(host);
+    if let Some(port) = port.filter(|&port| port != own_port) {
+        location.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    encode(&target.origin_form(), QUERY, &mut location);
+    location
 }
 
 const OWN: usize = 0;

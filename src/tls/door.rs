@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use http::HeaderValue;
 use parking_lot::Mutex;
 use pingora_core::listeners::tls::Acceptor;
 use pingora_core::protocols::Stream;
@@ -163,9 +164,9 @@ impl TlsDoor {
     }
 
     /// What `Strict-Transport-Security` says, if anything.
-    pub fn hsts(&self) -> Option<String> {
+    pub fn hsts(&self) -> Option<HeaderValue> {
         let hsts = self.shown.lock().settings.hsts?;
-        Some(format!("max-age={}", hsts.as_secs()))
+        HeaderValue::from_str(&format!("max-age={}", hsts.as_secs())).ok()
     }
 
     /// Handshakes under way.

@@ -375,3 +375,73 @@ fn mistakes_in_certificates_are_told_with_their_place() {
     assert!(said.contains("listen[1].tls.certificates[1]"), "{said}");
     assert!(said.contains("do not belong together"), "{said}");
 }
+
+#[test]
+fn plain_requests_are_sent_to_https_but_for_challenges() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    root.write(".well-known/acme-challenge/token", b"proof");
+    let config = Config::wordpress(&root, &responder)
+        .listen(&format!("{{address: \"{address}\", redirect: https}}"));
+    let _server = Nostat::start(&config);
+    let mut plain = Connection::open(address);
+    for (method, path, status, location) in [
+        ("GET", "/a%20b?c=d", 301, "https://example.com/a%20b?c=d"),
+        (
+            "HEAD",
+            STYLE_PATH,
+            301,
+            &*format!("https://example.com{STYLE_PATH}"),
+        ),
+        (
+            "POST",
+            "/wp-login.php",
+            308,
+            "https://example.com/wp-login.php",
+        ),
+        (
+            "GET",
+            "//evil.example/",
+            301,
+            "https://example.com//evil.example/",
+        ),
+        (
+            "GET",
+            "/.well-known/acme-challenge/../x",
+            301,
+            "https://example.com/.well-known/acme-challenge/../x",
+        ),
+    ] {
+        let answer = plain.request(method, path, &[("Host", "example.com:8080")], b"");
+        assert_eq!(
+            (answer.status, answer.field("location")),
+            (status, Some(location))
+        );
+    }
+    plain
+        .get("/.well-known/acme-challenge/token")
+        .assert(200, b"proof");
+    // A trusted proxy in front may have ended TLS.
+    let forwarded = plain.get_with(STYLE_PATH, &[("X-Forwarded-Proto", "https")]);
+    forwarded.assert(200, STYLE_BYTES);
+    responder.assert_not_called();
+}
+
+#[test]
+fn browsers_are_told_to_stay_with_https_on_https_alone() {
+    let secure = Secure::with("{self_signed: on, hsts: 180d}");
+    let server = Nostat::start(&secure.config);
+    let mut connection = secure.connect("example.com");
+    for path in [
+        STYLE_PATH,
+        "/a-page/",
+        "/wp-content/missing.css",
+        "/wp-content",
+    ] {
+        let answer = connection.get(path);
+        let told = answer.field("strict-transport-security");
+        assert_eq!(told, Some("max-age=15552000"), "{path}");
+        let plain = server.get(path);
+        assert_eq!(plain.field("strict-transport-security"), None, "{path}");
+    }
+}

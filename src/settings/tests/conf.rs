@@ -62,6 +62,8 @@ fn every_known_key_is_in_the_file_with_every_key() {
         access_log::KEYS.known,
         spool::KEYS.known,
         listen::KEYS.known,
+        tls::KEYS.known,
+        tls::CERTIFICATE_KEYS.known,
         admin::KEYS.known,
         page_cache::KEYS.known,
         page_cache::PURGE_KEYS.known,

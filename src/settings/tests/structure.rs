@@ -179,7 +179,7 @@ fn unknown_keys_name_the_key_they_most_likely_mean() {
 
 #[test]
 fn keys_of_later_versions_are_refused_unless_they_are_off() {
-    let off = "listen: {address: \"[::]:80\", http2: off, redirect: off}\n\
+    let off = "listen: {address: \"[::]:80\", tls: off, http2: off, redirect: off}\n\
                open_file_cache: {watch: auto}\n";
     read(&format!(
         "{SITE}    precompressed: off\n    compression: off\n{off}"
@@ -187,11 +187,8 @@ fn keys_of_later_versions_are_refused_unless_they_are_off() {
     read("sites: [{root: /srv, origin: {peers: [\"a:1\"], accel: off}}]");
 
     for (extra, path) in [
-        ("limits: {streams: 100}\n", "4:10: limits.streams"),
-        (
-            "listen: [{address: \"[::]:80\", tls: {}}]\n",
-            "4:31: listen[0].tls",
-        ),
+        ("    precompressed: on\n", "4:5: sites[0].precompressed"),
+        ("    compression: auto\n", "4:5: sites[0].compression"),
     ] {
         let mistakes = mistakes_of(extra);
         let expected = format!("nostat.yaml:{path}: is not supported by this version");
