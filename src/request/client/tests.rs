@@ -318,7 +318,7 @@ proptest! {
     #[test]
     fn rendered_clients_are_read_again(address: IpAddr, https: bool) {
         let value = forwarded::rendered(address.to_canonical(), https);
-        let lines = vec![(b"forwarded".to_vec(), value)];
+        let lines = [(b"forwarded".to_vec(), value)];
         let peer = PROXY.parse().unwrap();
         let client = identify(peer, false, &lines[..], &TrustedProxies::default(), Some("forwarded"));
         prop_assert!(!client.trusted_peer);
