@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::access_log::{AccessLog, Record};
 use crate::clock::UnixTime;
 use crate::request::fields::Fields;
-use crate::request::head::RequestHead;
+use crate::request::head::{RequestHead, Version};
 use crate::site::auth::User;
 
 /// A request's part of its log line; made only when a log is written. The texts are in the head's bytes, wherever they are
@@ -17,7 +17,8 @@ pub struct LogEntry {
     started: Instant,
     client: IpAddr,
     user: Option<User>,
-    protocol: &'static str,
+    /// None: no head could be read.
+    version: Option<Version>,
     method: Place,
     target: Place,
     host: Place,
@@ -95,7 +96,7 @@ impl LogEntry {
             started,
             client,
             user: None,
-            protocol: head.version.as_str(),
+            version: Some(head.version),
             method: target.word_before(head.method.as_str().len()),
             target,
             host: place(head.host),
@@ -126,7 +127,7 @@ impl LogEntry {
             started,
             client,
             user: None,
-            protocol: "-",
+            version: None,
             method: nowhere,
             target: nowhere,
             host: nowhere,
@@ -144,7 +145,7 @@ impl LogEntry {
             user: self.user.as_deref(),
             method: self.method.text(head),
             target: self.target.text(head),
-            protocol: self.protocol,
+            protocol: self.version.map_or("-", |version| version.as_str()),
             host: self.host.text(head),
             status: outcome.status,
             body_bytes: outcome.body_bytes,

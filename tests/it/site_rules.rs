@@ -317,3 +317,32 @@ fn health_is_answered_here_and_not_logged() {
     let logged = output.lines().filter(|line| line.contains("ealthz"));
     assert_eq!(logged.count(), 1, "{output}");
 }
+
+#[test]
+fn proxies_of_a_file_are_trusted_as_the_file_changes() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let file = root.outside().join("proxies");
+    std::fs::write(&file, "set_real_ip_from 192.0.2.0/24;\n").unwrap();
+    let config = Config::wordpress(&root, &responder)
+        .top(
+            "trusted_proxies",
+            &format!("[{{file: {}}}]", file.display()),
+        )
+        .site("client_ip_header", "Forwarded");
+    let server = Nostat::start(&config);
+    let remote = || {
+        let forwarded = ("Forwarded", "for=198.51.100.7;proto=https");
+        assert_eq!(server.get_with("/page", &[forwarded]).status, 200);
+        responder.last_request().param("REMOTE_ADDR").to_owned()
+    };
+    assert_eq!(remote(), "127.0.0.1");
+    std::fs::write(&file, "# here\n127.0.0.0/8\n").unwrap();
+    eventually("the proxy is trusted", || {
+        (remote() == "198.51.100.7").then_some(())
+    });
+    assert_eq!(responder.last_request().param("HTTPS"), "on");
+    std::fs::write(&file, "nonsense\n").unwrap();
+    server.wait_for_log(0, "proxies:1: ");
+    assert_eq!(remote(), "198.51.100.7");
+    assert!(check(&root, &config).contains("proxies:1: \"nonsense\" is not a network"));
+}
