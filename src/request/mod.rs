@@ -15,6 +15,7 @@
 //! | [`chunked`] | the framing of a chunked body | RFC 9112 §7.1 |
 //! | [`client`] | who the client is, behind proxies | |
 //! | [`cookies`] | which cookies make a page a visitor's own | |
+//! | [`secret_arguments`] | passwords and keys in URLs, which logs do not tell | |
 //! | [`user_agent`] | what WordPress takes for a phone | |
 //! | [`pattern`] | path patterns of the settings | |
 
@@ -30,6 +31,7 @@ pub mod http_date;
 pub mod pattern;
 pub mod preconditions;
 pub mod range;
+pub mod secret_arguments;
 pub mod target;
 pub mod tree_path;
 pub mod user_agent;

@@ -209,7 +209,8 @@ class Visitor:
 
     def comment(self):
         number = self.rnd.choice(self.world.post_ids)
-        text = f"Comment {self.rnd.randrange(1 << 40)}"
+        # WordPress refuses what was said before, perhaps in another run.
+        text = f"Comment {self.rnd.randrange(1 << 40)} {time.time_ns()}"
         form = urllib.parse.urlencode({"comment_post_ID": number, "comment": text, "author": "Visitor", "email": "visitor@example.test", "url": ""})
         answer = self.ask("comment", "POST", "/wp-comments-post.php", {"Content-Type": "application/x-www-form-urlencoded"}, form.encode())
         if answer:
