@@ -402,7 +402,7 @@ fn a_clock_set_back_makes_no_page_last() {
     assert_eq!(page.age(end + 10), Age::Stale(true));
     assert_eq!(page.age(end + 10), Age::Stale(false));
     assert_eq!(page.age(end + 11), Age::Stale(false));
-    page.age(end + 40);
+    assert_eq!(page.age(end + 40), Age::Stale(true));
     assert_eq!(page.age(end + 10), Age::Stale(true));
     let store = store(1 << 20);
     store.refuse(b"key", now() + DAY);
