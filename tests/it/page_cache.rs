@@ -702,7 +702,7 @@ fn what_is_purged_while_pages_are_not_kept_on_disk_is_not_found_there_later() {
     let reload = |config: &Config| {
         let from = server.log().len();
         server.rewrite(config);
-        server.signal(rustix::process::Signal::HUP);
+        server.signal(Signal::HUP);
         server.wait_for_log(from, "reloaded");
     };
     let say = |body: &str| responder.on("/a/", Script::answers(format!("{HTML}\r\n{body}")));
@@ -949,13 +949,13 @@ fn a_reload_keeps_pages_and_heeds_other_rules() {
     let other = Config::wordpress(&shop._root, &shop.responder)
         .site("page_cache", "{store: memory, bypass: [/about/]}");
     shop.server.rewrite(&other);
-    shop.server.signal(rustix::process::Signal::HUP);
+    shop.server.signal(Signal::HUP);
     eventually("the page passes by", || {
         (shop.server.get("/about/").body == b"made anew").then_some(())
     });
     let same = Config::wordpress(&shop._root, &shop.responder).site("page_cache", "memory");
     shop.server.rewrite(&same);
-    shop.server.signal(rustix::process::Signal::HUP);
+    shop.server.signal(Signal::HUP);
     eventually("the page is still there", || {
         (shop.server.get("/about/").body == b"kept").then_some(())
     });
