@@ -204,7 +204,26 @@ fn bind_one(address: SocketAddr, only_v6: bool) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Becomes the user and group of the settings; nothing later needs more rights.
+/// Has no program that this process may start ever gain rights, when it is to give up root's: to be called before there
+/// is a second thread, as each has a mark of its own.
+///
+/// # Errors
+/// The kernel does not know of that.
+pub fn gain_no_rights(settings: &Settings) -> Result<(), BindError> {
+    let Some(user) = &settings.user else {
+        return Ok(());
+    };
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(());
+    }
+    rustix::thread::set_no_new_privs(true).map_err(|error| BindError::Privileges {
+        user: user.clone(),
+        source: error.into(),
+    })
+}
+
+/// Becomes the user and group of the settings; nothing later needs more rights. PHP may be of the same user: it is not to
+/// look into this process for the admin token.
 ///
 /// # Errors
 /// They are not known, or may not be taken on.
@@ -231,7 +250,7 @@ pub fn give_up_privileges(settings: &Settings, admin: &AdminDoors) -> Result<(),
         }
     };
     if nix::unistd::geteuid() == user.uid && nix::unistd::getegid() == group {
-        return Ok(());
+        return hide().map_err(failed);
     }
     admin
         .give_to(user.uid.as_raw(), group.as_raw())
@@ -239,7 +258,14 @@ pub fn give_up_privileges(settings: &Settings, admin: &AdminDoors) -> Result<(),
     let name = std::ffi::CString::new(user.name.as_bytes()).map_err(|_| missing())?;
     initgroups(&name, group).map_err(|error| failed(error.into()))?;
     setgid(group).map_err(|error| failed(error.into()))?;
-    setuid(user.uid).map_err(|error| failed(error.into()))
+    setuid(user.uid).map_err(|error| failed(error.into()))?;
+    hide().map_err(failed)
+}
+
+/// Has the kernel let root alone look into this process' memory.
+fn hide() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// The kernel cuts it to net.core.somaxconn.

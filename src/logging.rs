@@ -29,4 +29,4 @@ pub fn start(format: Format) {
     };
 }
 
-const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn,pingora_load_balancing=error";
+const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn,pingora_load_balancing=error,pingora_cache::meta=error";

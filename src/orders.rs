@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -15,7 +16,7 @@ use crate::inherited::Predecessor;
 use crate::service_manager;
 use crate::settings::{self, Settings};
 use crate::signals::Order;
-use crate::snapshot::State;
+use crate::snapshot::{REFRESHES, State};
 use crate::timer::keep_time;
 use crate::upgrade::Sockets;
 
@@ -105,7 +106,7 @@ impl ShutdownSignalWatch for Orderly {
         let patience = self.state.snapshot.load().limits.drain;
         tracing::info!(connections = self.state.lifecycle.connections(), "stopping");
         tokio::select! {
-            left = self.state.lifecycle.drain(patience) => {
+            left = self.drain(patience) => {
                 if left > 0 {
                     tracing::warn!(connections = left, "stopped with requests still under way");
                 }
@@ -161,6 +162,25 @@ impl Orderly {
                 Err(why)
             }
         }
+    }
+
+    /// Waits until connections and then pages that are fetched anew have ended, at most `patience`. Returns the number of
+    /// connections left.
+    async fn drain(&self, patience: Duration) -> usize {
+        let began = tokio::time::Instant::now();
+        let left = self.state.lifecycle.drain(patience).await;
+        let fetched = self.state.refreshes.available_permits();
+        if left == 0 && fetched < REFRESHES {
+            // Nobody waits for them, but a script is not to be cut off in its midst.
+            tracing::info!(
+                pages = REFRESHES - fetched,
+                "waiting for pages that are fetched anew"
+            );
+            let all = u32::try_from(REFRESHES).unwrap_or(u32::MAX);
+            let ended = self.state.refreshes.acquire_many(all);
+            let _ = tokio::time::timeout_at(began + patience, ended).await;
+        }
+        left
     }
 
     async fn reload(&self) -> Result<(), String> {

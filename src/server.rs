@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use pingora_core::services::Service;
 use pingora_proxy::ProxyServiceBuilder;
 
 use crate::admin::api::Api;
-use crate::binding::{BindError, Bound, bind, bind_admin, give_up_privileges};
+use crate::binding::{BindError, Bound, bind, bind_admin, gain_no_rights, give_up_privileges};
 use crate::clock::Clock;
 use crate::config_watch::ConfigWatch;
 use crate::descriptor_cache::budget::DescriptorBudget;
@@ -28,7 +28,7 @@ use crate::fastcgi::session::Responder;
 use crate::inherited::Inherited;
 use crate::limited::Limit;
 use crate::orders::{Begin, Orderly};
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::signals;
 use crate::snapshot::{LoadError, State};
 use crate::tls::TlsDoor;
@@ -57,6 +57,7 @@ pub enum StartError {
 /// It could not start; nothing listens then.
 pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(), StartError> {
     upgrade::note_binary();
+    gain_no_rights(&settings)?;
     let mut inherited = Inherited::take();
     let mut sockets = Sockets::default();
     let (give_order, orders) = signals::hear().map_err(StartError::Signals)?;
@@ -68,6 +69,9 @@ pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(
     // Keys are for root alone more often than not.
     let doors = tls_doors(&settings)?;
     give_up_privileges(&settings, &admin)?;
+    if let (Some(user), Some((file, _))) = (&settings.user, &file) {
+        say_what_cannot_be_read_again(user, file);
+    }
 
     let slots = fastcgi_slots(&settings);
     let budget = DescriptorBudget::from_limit(descriptors, slots);
@@ -121,6 +125,15 @@ pub fn run(settings: Settings, file: Option<(PathBuf, ConfigWatch)>) -> Result<(
     }
     finish(&state);
     Ok(())
+}
+
+/// What root could read and the user cannot would be known only when a reload or an upgrade is refused.
+fn say_what_cannot_be_read_again(user: &str, file: &Path) {
+    for mistake in settings::load(file).err().into_iter().flatten() {
+        tracing::warn!(
+            "a reload and an upgrade, which are done as {user}, will be refused: {mistake}"
+        );
+    }
 }
 
 /// The soft limit of open descriptors becomes the hard one; returns it.

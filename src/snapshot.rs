@@ -398,5 +398,5 @@ fn open_log(
 
 /// The part of the page cache's memory that may be held back for slow clients: the first over this.
 const HELD_SHARE: u64 = 4;
-/// Few: visitors wait for the same workers.
-const REFRESHES: usize = 4;
+/// Pages fetched anew at one time. Few: visitors wait for the same workers.
+pub const REFRESHES: usize = 4;

@@ -1,4 +1,4 @@
-//! What is done once a second, off the workers, as it may touch slow disks: inactive entries go, roots are looked at again, a
+//! What is done once a second, off the workers, as it may touch slow disks: inactive entries and rules go, roots are looked at again, a
 //! changed settings file is seen. A call that hangs on its disk is waited for by nobody, the process' end included.
 
 use std::sync::{Arc, Weak};
@@ -28,6 +28,10 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         every.tick().await;
         let snapshot = state.snapshot.load_full();
         warming.begin(&snapshot);
+        let now = state.clock.unix();
+        for site in snapshot.sites.all() {
+            site.forget_unused(now);
+        }
         if opening.as_ref().is_none_or(JoinHandle::is_finished) {
             let pages = state.pages;
             opening = Some(tokio::task::spawn_blocking(|| pages.tick()));

@@ -9,7 +9,8 @@
 //!
 //! **JSON** is one object a line with the same facts; what is absent is `null`. Times are seconds, to the microsecond.
 //!
-//! Whatever the client sent is escaped, so that no request can forge a line, end a string or steer a terminal.
+//! Whatever the client sent is escaped, so that no request can forge a line, end a string or steer a terminal. Passwords and
+//! keys in a query are written as `***`.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -18,6 +19,7 @@ use std::net::IpAddr;
 use super::date::Date;
 use super::record::Record;
 use crate::clock::UnixTime;
+use crate::request::secret_arguments::hidden;
 
 /// Appends the record as a line of the combined format.
 pub fn combined(line: &mut Vec<u8>, record: &Record<'_>) {
@@ -36,7 +38,7 @@ pub fn combined(line: &mut Vec<u8>, record: &Record<'_>) {
     } else {
         escape(line, record.method, no_other);
         line.push(b' ');
-        escape(line, record.target, no_other);
+        escape(line, &hidden(record.target), no_other);
         line.push(b' ');
         escape(line, record.protocol.as_bytes(), no_other);
     }
@@ -45,7 +47,7 @@ pub fn combined(line: &mut Vec<u8>, record: &Record<'_>) {
     line.push(b' ');
     number(line, record.body_bytes);
     line.extend_from_slice(b" \"");
-    escape(line, record.referer.unwrap_or(b"-"), no_other);
+    escape(line, &hidden(record.referer.unwrap_or(b"-")), no_other);
     line.extend_from_slice(b"\" \"");
     escape(line, record.user_agent.unwrap_or(b"-"), no_other);
     line.extend_from_slice(b"\" cache=");
@@ -71,7 +73,7 @@ pub fn json(line: &mut Vec<u8>, record: &Record<'_>) {
     line.push(b'"');
     member(line, "user", record.user);
     member(line, "method", present(record.method));
-    member(line, "target", present(record.target));
+    member(line, "target", present(&hidden(record.target)));
     member(line, "protocol", present(record.protocol.as_bytes()));
     member(line, "host", present(record.host));
     let _ = write!(
@@ -79,7 +81,8 @@ pub fn json(line: &mut Vec<u8>, record: &Record<'_>) {
         ",\"status\":{},\"bytes\":{}",
         record.status, record.body_bytes
     );
-    member(line, "referer", record.referer);
+    let referer = record.referer.map(hidden);
+    member(line, "referer", referer.as_deref());
     member(line, "user_agent", record.user_agent);
     member(line, "cache", named(record.cache));
     member(line, "upstream", named(record.upstream));

@@ -157,7 +157,7 @@ impl Losses {
         let lines = lost.saturating_sub(self.told);
         let early = self
             .told_at
-            .is_some_and(|at| now.saturating_sub(at) < TELL_EVERY);
+            .is_some_and(|at| (0..TELL_EVERY).contains(&now.saturating_sub(at)));
         if lines == 0 || (early && !ended) {
             return;
         }

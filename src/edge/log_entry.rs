@@ -19,6 +19,7 @@ pub struct LogEntry {
     user: Option<User>,
     /// None: no head could be read.
     version: Option<Version>,
+    http2: bool,
     method: Place,
     target: Place,
     host: Place,
@@ -97,6 +98,7 @@ impl LogEntry {
             client,
             user: None,
             version: Some(head.version),
+            http2: false,
             method: target.word_before(head.method.as_str().len()),
             target,
             host: place(head.host),
@@ -105,10 +107,13 @@ impl LogEntry {
         }
     }
 
-    /// The same of a request that came by another protocol than its head says.
+    /// The same of a request that came by HTTP/2, whatever its head says.
     #[must_use]
-    pub fn over(self, protocol: &'static str) -> LogEntry {
-        LogEntry { protocol, ..self }
+    pub fn over_http2(self) -> LogEntry {
+        LogEntry {
+            http2: true,
+            ..self
+        }
     }
 
     /// The same of a user who has proved to be one.
@@ -128,6 +133,7 @@ impl LogEntry {
             client,
             user: None,
             version: None,
+            http2: false,
             method: nowhere,
             target: nowhere,
             host: nowhere,
@@ -145,7 +151,11 @@ impl LogEntry {
             user: self.user.as_deref(),
             method: self.method.text(head),
             target: self.target.text(head),
-            protocol: self.version.map_or("-", |version| version.as_str()),
+            protocol: match self.version {
+                _ if self.http2 => HTTP2,
+                Some(version) => version.as_str(),
+                None => "-",
+            },
             host: self.host.text(head),
             status: outcome.status,
             body_bytes: outcome.body_bytes,
@@ -158,3 +168,6 @@ impl LogEntry {
         });
     }
 }
+
+/// As nginx calls it.
+pub const HTTP2: &str = "HTTP/2.0";

@@ -32,8 +32,10 @@ use crate::fastcgi::trace::Trace;
 use crate::hot_paths::Sighting;
 use crate::metrics::Kind;
 use crate::page_cache::PageOutcome;
+use crate::page_cache::page::is_ahead;
 use crate::page_cache::storable::Refusal;
 use crate::rate_limits::Asker;
+use crate::request::secret_arguments::hidden;
 use crate::site::Backend;
 use crate::snapshot::State;
 
@@ -247,11 +249,11 @@ impl ProxyHttp for Proxy {
             .ok_or_else(|| Error::explain(ErrorType::InternalError, "a key for no page"))
     }
 
-    /// A page that is fetched anew is the very one that is to be replaced.
+    /// A page that is fetched anew is the very one that is to be replaced. One of a time that has not come yet counts as old.
     async fn cache_hit_filter(
         &self,
         _: &mut Session,
-        _: &CacheMeta,
+        page: &CacheMeta,
         _: &mut HitHandler,
         _: bool,
         passage: &mut Passage,
@@ -261,7 +263,14 @@ impl ProxyHttp for Proxy {
             .fill
             .as_ref()
             .is_some_and(|fill| fill.is_refresh);
-        Ok(is_refresh.then_some(ForcedFreshness::ForceExpired))
+        if is_refresh {
+            return Ok(Some(ForcedFreshness::ForceExpired));
+        }
+        let now = self.state.clock.unix();
+        let is_ahead = is_ahead(page.epoch(), now.seconds);
+        Ok(is_ahead.then(|| ForcedFreshness::ForceExpiredServeStale {
+            expired_at: Some(now.system()),
+        }))
     }
 
     fn response_cache_filter(
@@ -404,8 +413,9 @@ impl ProxyHttp for Proxy {
     ) -> FailToProxy {
         let status = status_of(error);
         if error.esource() != &ErrorSource::Downstream {
-            let target = passage.handed().map(|handed| handed.target.escape_ascii());
-            let target = target.map_or_else(|_| String::new(), |target| target.to_string());
+            let target = passage.handed().map(|handed| hidden(&handed.target));
+            let target = target.unwrap_or_default();
+            let target = target.escape_ascii();
             let method = &session.req_header().method;
             tracing::warn!(status, "{method} {target}: {}", cause_of(error));
         }

@@ -41,10 +41,6 @@ use crate::site::{
 use crate::snapshot::Snapshot;
 
 /// What the bytes read so far ask for.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the most frequent, and an allocation costs more than moving it once"
-)]
 pub enum Turn {
     /// The head is not complete.
     Incomplete,
@@ -621,15 +617,13 @@ impl Seen<'_> {
             let entry = LogEntry::of(self.head, self.buffer, client, started);
             let entry = entry.by(self.user.as_ref());
             match self.asked.http2 {
-                true => entry.over(HTTP2),
+                true => entry.over_http2(),
                 false => entry,
             }
         })
     }
 }
 
-/// As nginx calls it.
-pub const HTTP2: &str = "HTTP/2.0";
 /// A body up to this length is read and dropped when its request was answered without it; beyond it the connection is
 /// closed instead.
 const SKIPPED_BODY: u64 = 64 * 1024;

@@ -10,7 +10,7 @@ use pingora_http::RequestHeader;
 use crate::edge::accel::AccelSource;
 use crate::edge::failure::status_error;
 use crate::edge::handed::Handed;
-use crate::edge::turn::HTTP2;
+use crate::edge::log_entry::HTTP2;
 use crate::fastcgi::exchange::ExchangeRequest;
 use crate::fastcgi::params::{self, ParamsInput};
 use crate::fastcgi::session::Asked;

@@ -175,9 +175,12 @@ pub enum SpoolError {
     /// Longer than the request may be.
     #[error("content is too large")]
     TooLarge,
-    /// The budget, or the disk, is used up.
+    /// The budget is used up.
     #[error("the spool is full")]
     Full,
+    /// The disk is used up.
+    #[error("the spool's disk is full: {0}")]
+    DiskFull(io::Error),
     /// A file could not be made or written.
     #[error("spool: {0}")]
     Io(io::Error),
@@ -188,14 +191,14 @@ impl SpoolError {
     pub fn status(&self) -> u16 {
         match self {
             SpoolError::TooLarge => 413,
-            SpoolError::Full => 503,
+            SpoolError::Full | SpoolError::DiskFull(_) => 503,
             SpoolError::Io(_) => 500,
         }
     }
 
     /// Whether the answer tells the client to come back.
     pub fn retry_after(&self) -> bool {
-        matches!(self, SpoolError::Full)
+        matches!(self, SpoolError::Full | SpoolError::DiskFull(_))
     }
 }
 
@@ -203,7 +206,7 @@ impl From<io::Error> for SpoolError {
     fn from(error: io::Error) -> Self {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match error.kind() {
-            StorageFull | QuotaExceeded => SpoolError::Full,
+            StorageFull | QuotaExceeded => SpoolError::DiskFull(error),
             _ => SpoolError::Io(error),
         }
     }

@@ -170,6 +170,9 @@ impl Page {
     /// How old it is at this second of Unix time. A page that is to be fetched anew is told of once in [`RETRY`] seconds.
     #[must_use]
     pub fn age(&self, now: i64) -> Age {
+        if is_ahead(self.born, now) {
+            return Age::Old;
+        }
         let fresh_until = unix(self.fresh_until);
         if now <= fresh_until {
             return Age::Fresh;
@@ -178,7 +181,8 @@ impl Page {
             return Age::Old;
         }
         let from = self.refresh_from.load(Ordering::Relaxed);
-        let is_mine = now >= from
+        let is_due = !(1..=RETRY).contains(&from.saturating_sub(now));
+        let is_mine = is_due
             && self
                 .refresh_from
                 .compare_exchange(from, now + RETRY, Ordering::Relaxed, Ordering::Relaxed)
@@ -393,6 +397,13 @@ fn coded_tag(tag: &[u8], coding: Coding) -> Vec<u8> {
         (Some(name), Some(start)) => [start, b"-", name.as_bytes(), b"\""].concat(),
         _ => tag.to_vec(),
     }
+}
+
+/// Whether a page was made later than now: the clock has been set back, and nobody knows how old the page is.
+#[must_use]
+pub fn is_ahead(born: SystemTime, now: i64) -> bool {
+    // Who made it may have read a clock that is exacter.
+    unix(born) > now.saturating_add(1)
 }
 
 fn unix(time: SystemTime) -> i64 {

@@ -373,7 +373,7 @@ impl PageStore {
             && self
                 .refused
                 .get(&self.hash(key))
-                .is_some_and(|until| now < until)
+                .is_some_and(|until| (1..=REFUSED_FOR).contains(&until.saturating_sub(now)))
     }
 
     fn hash(&self, key: &[u8]) -> u128 {

@@ -393,6 +393,24 @@ fn an_old_page_is_fetched_anew_by_one() {
 }
 
 #[test]
+fn a_clock_set_back_makes_no_page_last() {
+    const DAY: i64 = 86_400;
+    let page = made("/a/", "<html>", &[]);
+    assert_eq!(page.age(now() - DAY), Age::Old);
+    // Told of while the clock was ahead: others are told when it is right again.
+    let end = now() + 61;
+    assert_eq!(page.age(end + 10), Age::Stale(true));
+    assert_eq!(page.age(end + 10), Age::Stale(false));
+    assert_eq!(page.age(end + 11), Age::Stale(false));
+    assert_eq!(page.age(end + 40), Age::Stale(true));
+    assert_eq!(page.age(end + 10), Age::Stale(true));
+    let store = store(1 << 20);
+    store.refuse(b"key", now() + DAY);
+    assert!(store.is_refused(b"key", now() + DAY));
+    assert!(!store.is_refused(b"key", now()));
+}
+
+#[test]
 fn heads_of_a_page() {
     let page = made(
         "/",

@@ -17,6 +17,7 @@
 //! | [`client_network`] | what counts as one client | |
 //! | [`proxy_protocol`] | what a proxy says before the first request | PROXY protocol 1 and 2 |
 //! | [`cookies`] | which cookies make a page a visitor's own | |
+//! | [`secret_arguments`] | passwords and keys in URLs, which logs do not tell | |
 //! | [`user_agent`] | what WordPress takes for a phone | |
 //! | [`pattern`] | path patterns of the settings | |
 
@@ -37,6 +38,7 @@ pub mod pattern;
 pub mod preconditions;
 pub mod proxy_protocol;
 pub mod range;
+pub mod secret_arguments;
 pub mod target;
 pub mod tree_path;
 pub mod user_agent;

@@ -3,9 +3,12 @@
 //! What was read is kept per folder for a short while, as the chain of all rules from the root down, so that a request
 //! costs one look into a table however deep its folder lies. Then, or at once when a watch tells that one of the files
 //! has changed, they are asked for again in the descriptor cache, which knows by itself when to look at the tree. A `.htaccess` that cannot be read denies what lies below it.
+//!
+//! What is kept holds the watches that vouch for it, so folders that nobody asks for are forgotten.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lru::LruCache;
 use parking_lot::RwLock;
@@ -23,6 +26,8 @@ use crate::site::htaccess::{self, Rules, Verdict};
 pub struct DirectoryRules {
     cache: Arc<DescriptorCache>,
     shards: Box<[RwLock<Shard>]>,
+    /// The shard whose turn it is to forget.
+    turn: AtomicUsize,
 }
 
 impl DirectoryRules {
@@ -38,6 +43,7 @@ impl DirectoryRules {
         DirectoryRules {
             cache,
             shards: (0..SHARDS).map(|_| shard()).collect(),
+            turn: AtomicUsize::new(0),
         }
     }
 
@@ -59,6 +65,26 @@ impl DirectoryRules {
         // Boxed: rare, and what every request's future has room for should be small.
         let judged = Box::pin(self.look(root, folder, now)).await?;
         Ok(judged.allows(name))
+    }
+
+    /// Forgets folders not looked at for a minute, in one of sixteen parts: to be called once a second.
+    pub fn forget_unused(&self, now: UnixTime) {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        let Some(shard) = self.shards.get(turn) else {
+            return;
+        };
+        let mut shard = shard.write();
+        let is_old =
+            |known: &Known| !(0..KEPT_NANOS).contains(&now.nanos_since(known.judged.looked));
+        let old: Vec<Box<[u8]>> = shard
+            .folders
+            .iter()
+            .filter(|(_, known)| is_old(known))
+            .map(|(folder, _)| folder.clone())
+            .collect();
+        for folder in old {
+            shard.folders.pop(&folder);
+        }
     }
 
     /// Asks what is known of a folder and needs no other look.
@@ -319,6 +345,8 @@ const FILE_NAME: &[u8] = b".htaccess";
 const LONGEST: usize = 64 * 1024;
 /// How long a chain is used before the files are asked for again: as long as a missing file is by default.
 const VALID_NANOS: i128 = 2_000_000_000;
+/// How long a folder is remembered that nobody asks for.
+const KEPT_NANOS: i128 = 60_000_000_000;
 const SHARDS: usize = 16;
 const FOLDERS_PER_SHARD: NonZeroUsize = NonZeroUsize::new(512).expect("invariant: not zero");
 

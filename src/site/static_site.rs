@@ -430,6 +430,13 @@ impl StaticSite {
         }
     }
 
+    /// Lets go of what nobody asks for; to be called once a second.
+    pub fn forget_unused(&self, now: UnixTime) {
+        if let Some(rules) = &self.directory_rules {
+            rules.forget_unused(now);
+        }
+    }
+
     /// What is not in the tree may be at the origin.
     fn unless_origin(&self, answer: impl FnOnce() -> Answer) -> Decision {
         match self.settings.backend {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use rustix::process::Signal;
+
 use crate::support::client::Response;
 use crate::support::document_root::DocumentRoot;
 use crate::support::eventually;
@@ -372,6 +374,29 @@ fn an_old_page_is_sent_while_a_new_one_is_fetched() {
 }
 
 #[test]
+fn a_stop_waits_for_a_page_that_is_fetched_anew() {
+    let shop = shop_with("{store: memory, valid: 1s, stale_while_revalidate: 1h}");
+    shop.kept("/about/", "<html>old");
+    let gate = Gate::default();
+    let text = format!("{HTML}\r\n<html>new");
+    shop.responder
+        .on("/about/", Script::answers_after(&gate, text));
+    eventually("PHP is asked", || {
+        shop.body("/about/", &[], "<html>old");
+        (shop.responder.running() > 0).then_some(())
+    });
+    let mut server = shop.server;
+    server.signal(Signal::TERM);
+    server.wait_for_log(0, "waiting for pages that are fetched anew");
+    gate.open();
+    assert!(server.wait().success());
+    let log = server.log();
+    assert!(!log.contains("panicked"), "{log}");
+    let asked = shop.responder.last_request();
+    assert!(!asked.closed_early(), "the script was cut off");
+}
+
+#[test]
 fn an_old_page_is_sent_when_php_fails_but_not_when_it_is_gone() {
     let shop = shop_with("{store: memory, valid: 1s, stale_while_revalidate: 0s}");
     shop.kept("/about/", "<html>old");
@@ -658,7 +683,7 @@ fn pages_on_disk_are_there_after_a_restart_unless_they_were_purged() {
     say("late");
     second.body("/d/", &https, "php GET /d/ 0");
     second.purge("PURGE", "/.*", &[]);
-    second.server.signal(rustix::process::Signal::KILL);
+    second.server.signal(Signal::KILL);
     drop(second);
     let third = shop(Nostat::start(&config));
     third.body("/a/", &https, "late");
@@ -677,7 +702,7 @@ fn what_is_purged_while_pages_are_not_kept_on_disk_is_not_found_there_later() {
     let reload = |config: &Config| {
         let from = server.log().len();
         server.rewrite(config);
-        server.signal(rustix::process::Signal::HUP);
+        server.signal(Signal::HUP);
         server.wait_for_log(from, "reloaded");
     };
     let say = |body: &str| responder.on("/a/", Script::answers(format!("{HTML}\r\n{body}")));
@@ -924,13 +949,13 @@ fn a_reload_keeps_pages_and_heeds_other_rules() {
     let other = Config::wordpress(&shop._root, &shop.responder)
         .site("page_cache", "{store: memory, bypass: [/about/]}");
     shop.server.rewrite(&other);
-    shop.server.signal(rustix::process::Signal::HUP);
+    shop.server.signal(Signal::HUP);
     eventually("the page passes by", || {
         (shop.server.get("/about/").body == b"made anew").then_some(())
     });
     let same = Config::wordpress(&shop._root, &shop.responder).site("page_cache", "memory");
     shop.server.rewrite(&same);
-    shop.server.signal(rustix::process::Signal::HUP);
+    shop.server.signal(Signal::HUP);
     eventually("the page is still there", || {
         (shop.server.get("/about/").body == b"kept").then_some(())
     });

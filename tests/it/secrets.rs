@@ -1,7 +1,8 @@
 //! What the WordPress preset never sends and never runs.
 
 use crate::support::document_root::{DocumentRoot, PHP_SOURCE, SECRET};
-use crate::support::fake_responder::FakeResponder;
+use crate::support::eventually;
+use crate::support::fake_responder::{FakeResponder, Script};
 use crate::support::nostat::{Config, Nostat};
 
 /// 403 or 404, and not a byte of the file.
@@ -244,4 +245,27 @@ fn a_sites_own_denials_are_refused() {
     assert_refused(&server, "/%78mlrpc.php");
     assert_refused(&server, "/private/a.css");
     responder.assert_not_called();
+}
+
+#[test]
+fn a_password_in_a_query_is_told_by_no_log() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let target = format!("/login/?log=vera&pwd={SECRET}");
+    responder.on(&target, Script::closes_after(""));
+    let server = Nostat::start(
+        &Config::wordpress(&root, &responder).top("access_log", "{path: \"-\", format: combined}"),
+    );
+    let referer = format!("http://example.com/?key={SECRET}");
+    let failed = server.get_with(&target, &[("Referer", &referer)]);
+    assert_eq!(failed.status, 502);
+    eventually("the access log has it", || {
+        server
+            .output()
+            .contains("/login/?log=vera&pwd=***")
+            .then_some(())
+    });
+    for (name, log) in [("access log", server.output()), ("log", server.log())] {
+        assert!(log.contains("/login/"), "{name}: {log}");
+        assert!(!log.contains(SECRET), "{name}: {log}");
+    }
 }

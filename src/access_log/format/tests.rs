@@ -102,6 +102,21 @@ fn a_space_in_the_user_name_moves_no_field() {
 }
 
 #[test]
+fn passwords_in_a_query_are_told_by_neither() {
+    let record = Record {
+        target: b"/wp-login.php?log=vera&pwd=SECRET",
+        referer: Some(b"http://example.com/wp-login.php?action=rp&key=SECRET"),
+        ..record()
+    };
+    for render in [combined, json] {
+        let line = text(render, &record);
+        assert!(!line.contains("SECRET"), "{line}");
+        assert!(line.contains("/wp-login.php?log=vera&pwd=***"), "{line}");
+        assert!(line.contains("action=rp&key=***"), "{line}");
+    }
+}
+
+#[test]
 fn json_has_every_fact() {
     let line: Value = serde_json::from_str(&text(json, &record())).unwrap();
     assert_eq!(

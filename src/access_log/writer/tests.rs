@@ -97,3 +97,13 @@ fn losses_are_told_at_most_every_ten_seconds_and_at_the_end() {
     losses.tell(8, 111, true);
     assert_eq!(losses.told, 8);
 }
+
+#[test]
+fn a_clock_set_back_keeps_no_loss_from_being_told() {
+    let mut losses = Losses::default();
+    losses.tell(1, 1_000_000, false);
+    losses.tell(2, 1_000_005, false);
+    assert_eq!(losses.told, 1);
+    losses.tell(3, 1_000, false);
+    assert_eq!(losses.told, 3);
+}

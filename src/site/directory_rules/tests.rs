@@ -164,3 +164,32 @@ fn steady_load_makes_no_system_call_while_all_is_watched() {
         assert_eq!(calls(), before, "200 s of load");
     });
 }
+
+#[test]
+fn watches_of_folders_that_nobody_asks_for_are_given_back() {
+    run(async {
+        let fixture = Fixture::watched();
+        for folder in 0..50 {
+            fixture.write(&format!("a/{folder}/x.txt"), "x");
+        }
+        let site = fixture.of(Preset::Static);
+        let idle = fixture.cache.usage().watches;
+        let ask_for_all = async || {
+            for folder in 0..50 {
+                assert_eq!(site.get(&format!("/a/{folder}/x.txt")).await, "200 x");
+            }
+        };
+        ask_for_all().await;
+        assert!(fixture.cache.usage().watches >= idle + 50);
+        let idle_for = |seconds| {
+            for _ in 0..seconds {
+                fixture.hand.advance(Duration::from_secs(1));
+                site.site.forget_unused(fixture.clock.unix());
+            }
+            fixture.cache.tick();
+        };
+        idle_for(60 * 11);
+        assert!(fixture.cache.usage().watches <= idle + 2);
+        ask_for_all().await;
+    });
+}
