@@ -6,8 +6,11 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
+use super::DescriptorCache;
+use super::siblings::Siblings;
 use crate::clock::UnixTime;
 
 /// The facts by which two looks tell whether a file is the same and unchanged. All of them are compared: `cp -p` and
@@ -49,6 +52,7 @@ pub struct FileEntry {
     pub lookalike: bool,
     heads: [OnceLock<(HeadRulesId, Arc<PreparedHeads>)>; HEAD_SLOTS],
     content_hash: OnceLock<u128>,
+    siblings: ArcSwapOption<Siblings>,
 }
 
 impl FileEntry {
@@ -60,6 +64,7 @@ impl FileEntry {
             lookalike: false,
             heads: [const { OnceLock::new() }; HEAD_SLOTS],
             content_hash: OnceLock::new(),
+            siblings: ArcSwapOption::empty(),
         }
     }
 
@@ -128,6 +133,17 @@ impl FileEntry {
             renewed.remember_content_hash(hash);
         }
         renewed
+    }
+
+    /// Which coded siblings it has, a bit for each place; none: nobody has looked, or something has happened since.
+    pub fn siblings(&self, cache: &DescriptorCache) -> Option<u8> {
+        let siblings = self.siblings.load();
+        cache.current_siblings(siblings.as_ref()?)
+    }
+
+    /// Notes what a look has found of them.
+    pub fn note_siblings(&self, siblings: Siblings) {
+        self.siblings.store(Some(Arc::new(siblings)));
     }
 
     /// xxh3-128 of the content, when it has been taken by

@@ -17,6 +17,7 @@ use super::key::{Key, Probe};
 use super::names::RootNames;
 use super::root::RootGeneration;
 use super::settings::Settings;
+use super::siblings::Siblings;
 use super::store::Need;
 use crate::request::TreePath;
 
@@ -85,6 +86,11 @@ impl DescriptorCache {
     /// Whether nothing has happened to what the voucher is for; no system call.
     pub fn is_current(&self, voucher: &Voucher) -> bool {
         voucher.is_current(self.watching.overflows())
+    }
+
+    /// Which of a file's coded siblings there are, if nothing has happened since that was seen.
+    pub(super) fn current_siblings(&self, siblings: &Siblings) -> Option<u8> {
+        siblings.current(self.watching.overflows())
     }
 
     /// Takes in what has happened in watched directories until now, so that every lookup that begins after this is

@@ -47,6 +47,7 @@ pub mod record;
 pub mod release;
 pub mod root;
 pub mod settings;
+pub mod siblings;
 pub mod sign;
 pub mod store;
 pub mod trail;
@@ -73,6 +74,7 @@ pub use links::{LinkPolicy, LinkTargets, Symlinks};
 pub use names::{NameList, RootNames};
 pub use root::{DocumentRoot, RootError, RootGeneration};
 pub use settings::{Settings, Watch};
+pub use siblings::Siblings;
 
 use self::budget::Budget;
 use self::flight::Flights;

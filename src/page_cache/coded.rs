@@ -36,6 +36,7 @@ impl Coded {
             Coding::Identity => Some(plain.clone()),
             Coding::Gzip => self.gzip.clone(),
             Coding::Brotli => self.brotli.clone(),
+            Coding::Zstd => None,
         }
     }
 

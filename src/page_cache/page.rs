@@ -214,12 +214,12 @@ impl Page {
         });
         let (coding, body) = form.unwrap_or((Coding::Identity, self.body.clone()));
         let pair = match coding {
-            Coding::Identity => &heads.identity,
+            Coding::Identity | Coding::Zstd => &heads.identity,
             Coding::Gzip => &heads.gzip,
             Coding::Brotli => &heads.brotli,
         };
         if conditional && matches!(self.header.status.as_u16(), 200) {
-            let tag = coded_tag(&self.etag, coding);
+            let tag = coding.tag(&self.etag);
             let validators = Validators {
                 etag: EntityTag::parse(&tag),
                 last_modified: self.last_modified,
@@ -348,7 +348,7 @@ impl Page {
             }
             Ok(())
         });
-        line("ETag", &coded_tag(&self.etag, coding));
+        line("ETag", &coding.tag(&self.etag));
         line("Vary", &vary(&self.header));
         if let Some(length) = length {
             line("Content-Length", length.to_string().as_bytes());
@@ -389,14 +389,6 @@ pub fn vary(header: &ResponseHeader) -> Vec<u8> {
 pub fn is_own_tag(tag: &[u8]) -> bool {
     tag.strip_prefix(b"\"")
         .is_some_and(|tag| tag.starts_with(OWN_TAG.as_bytes()))
-}
-
-/// The tag of a coded form: another one than that of the content itself (RFC 9110 §8.8.3.3).
-fn coded_tag(tag: &[u8], coding: Coding) -> Vec<u8> {
-    match (coding.name(), tag.strip_suffix(b"\"")) {
-        (Some(name), Some(start)) => [start, b"-", name.as_bytes(), b"\""].concat(),
-        _ => tag.to_vec(),
-    }
 }
 
 /// Whether a page was made later than now: the clock has been set back, and nobody knows how old the page is.

@@ -11,6 +11,8 @@ pub enum Coding {
     Gzip,
     /// `br` (RFC 7932).
     Brotli,
+    /// `zstd` (RFC 8878).
+    Zstd,
 }
 
 impl Coding {
@@ -20,6 +22,17 @@ impl Coding {
             Coding::Identity => None,
             Coding::Gzip => Some("gzip"),
             Coding::Brotli => Some("br"),
+            Coding::Zstd => Some("zstd"),
+        }
+    }
+}
+
+impl Coding {
+    /// The entity-tag of this form of a content whose own is `tag`: each form has one of its own (RFC 9110 §8.8.3.3).
+    pub fn tag(self, tag: &[u8]) -> Vec<u8> {
+        match (self.name(), tag.strip_suffix(b"\"")) {
+            (Some(name), Some(start)) => [start, b"-", name.as_bytes(), b"\""].concat(),
+            _ => tag.to_vec(),
         }
     }
 }
@@ -35,10 +48,11 @@ pub fn acceptable<F: Fields + ?Sized>(fields: &F) -> impl Iterator<Item = Coding
         let (name, quality) = weighed(member);
         let place = match name {
             name if name.eq_ignore_ascii_case(b"br") => Some(0),
+            name if name.eq_ignore_ascii_case(b"zstd") => Some(1),
             name if name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"x-gzip") => {
-                Some(1)
+                Some(2)
             }
-            name if name.eq_ignore_ascii_case(b"identity") => Some(2),
+            name if name.eq_ignore_ascii_case(b"identity") => Some(3),
             b"*" => {
                 any = Some(quality);
                 None
@@ -54,7 +68,7 @@ pub fn acceptable<F: Fields + ?Sized>(fields: &F) -> impl Iterator<Item = Coding
         // Identity is the last resort unless it is named.
         let unnamed = match coding {
             Coding::Identity => any.map_or(1, |any| any.min(1)),
-            Coding::Gzip | Coding::Brotli => any.unwrap_or(0),
+            Coding::Gzip | Coding::Brotli | Coding::Zstd => any.unwrap_or(0),
         };
         *quality = told.unwrap_or(unnamed);
     }
@@ -66,11 +80,11 @@ pub fn acceptable<F: Fields + ?Sized>(fields: &F) -> impl Iterator<Item = Coding
 }
 
 /// The smaller ones first.
-const CODINGS: [Coding; 3] = [Coding::Brotli, Coding::Gzip, Coding::Identity];
+const CODINGS: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
 
 #[cfg(test)]
 mod tests {
-    use super::Coding::{Brotli, Gzip, Identity};
+    use super::Coding::{Brotli, Gzip, Identity, Zstd};
     use super::*;
 
     fn of(lines: &[&str]) -> Vec<Coding> {
@@ -89,7 +103,11 @@ mod tests {
         assert_eq!(of(&["x-gzip"]), [Gzip, Identity]);
         assert_eq!(of(&["GZIP;Q=1.0"]), [Gzip, Identity]);
         assert_eq!(of(&["identity, gzip;q=0.9"]), [Identity, Gzip]);
-        assert_eq!(of(&["zstd, deflate"]), [Identity]);
+        assert_eq!(of(&["zstd, deflate"]), [Zstd, Identity]);
+        assert_eq!(
+            of(&["gzip, deflate, br, zstd"]),
+            [Brotli, Zstd, Gzip, Identity]
+        );
     }
 
     #[test]
@@ -104,8 +122,8 @@ mod tests {
         assert_eq!(of(&["*;q=0"]), []);
         assert_eq!(of(&["identity;q=0, gzip"]), [Gzip]);
         assert_eq!(of(&["gzip, *;q=0"]), [Gzip]);
-        assert_eq!(of(&["*"]), [Brotli, Gzip, Identity]);
-        assert_eq!(of(&["*;q=0.5, br;q=0"]), [Gzip, Identity]);
+        assert_eq!(of(&["*"]), [Brotli, Zstd, Gzip, Identity]);
+        assert_eq!(of(&["*;q=0.5, br;q=0"]), [Zstd, Gzip, Identity]);
     }
 
     #[test]

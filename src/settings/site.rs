@@ -102,6 +102,11 @@ fn read_one(
         cache_control: rules::cache_control(&site, report),
         headers: rules::headers(&site, report),
         page_cache: page_cache::read(&site, preset, report, checks),
+        precompressed: site.choice(
+            "precompressed",
+            default.precompressed,
+            &[("on", true), ("off", false)],
+        ),
         sendfile: site.choice("sendfile", default.sendfile, SENDFILE),
         max_body: site.read("max_body", |value| scalar::size(value, MAX_BODY)),
         client_ip_header: site.read("client_ip_header", |value| {
@@ -291,9 +296,10 @@ pub const KEYS: Keys = Keys {
         "cache_control",
         "headers",
         "page_cache",
+        "precompressed",
         "sendfile",
         "max_body",
         "client_ip_header",
     ],
-    later: &["precompressed", "compression"],
+    later: &["compression"],
 };

@@ -18,6 +18,7 @@
 //! | [`htaccess`], [`directory_rules`] | do the folders' own rules deny it? |
 //! | [`media_type`], [`validator`], [`cache_control`] | what goes into a file's head? |
 //! | [`representation`] | the prepared heads of a file |
+//! | [`coded_files`] | is there one in a coding that the client takes? |
 //! | [`conditional`], [`partial`] | whole, 304, 412, 206 or 416? |
 //! | [`response`] | the answer itself, and those without a file |
 //! | [`plugin_pages`] | has a cache plugin written the page? |
@@ -29,6 +30,7 @@ pub mod accel;
 pub mod access;
 pub mod auth;
 pub mod cache_control;
+pub mod coded_files;
 pub mod conditional;
 pub mod decision;
 pub mod directory_rules;

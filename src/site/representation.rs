@@ -26,8 +26,9 @@ use crate::site::validator;
 /// The rules by which a site renders heads.
 #[derive(Debug)]
 pub struct HeadRules {
-    id: HeadRulesId,
-    /// Of pages, by the coding that they are stored in.
+    /// Of files, by the coding that they are stored in.
+    file_ids: [(Coding, HeadRulesId); 4],
+    /// The same of pages.
     page_ids: [(Coding, HeadRulesId); 3],
     etag: EtagMode,
     cache_control: CacheControl,
@@ -52,19 +53,20 @@ impl HeadRules {
             headers.push((Pattern::parse(&rule.pattern)?, rule.set.clone()));
         }
         Ok(HeadRules {
-            id: id_of(settings, None),
+            file_ids: [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd]
+                .map(|coding| (coding, id_of(settings, Form::File(coding)))),
             page_ids: [Coding::Identity, Coding::Gzip, Coding::Brotli]
-                .map(|coding| (coding, id_of(settings, Some(coding)))),
+                .map(|coding| (coding, id_of(settings, Form::Page(coding)))),
             etag: settings.etag,
             cache_control: CacheControl::new(&settings.cache_control, settings.preset)?,
             headers,
         })
     }
 
-    /// The number of this set of rules.
+    /// The number of the rules for files in this coding.
     #[must_use]
-    pub fn id(&self) -> HeadRulesId {
-        self.id
+    pub fn file_id(&self, coding: Coding) -> HeadRulesId {
+        id_in(&self.file_ids, coding)
     }
 
     /// Whether a file's heads need the hash of its content.
@@ -82,8 +84,7 @@ impl HeadRules {
     /// The number of the rules for pages in this coding.
     #[must_use]
     pub fn page_id(&self, coding: Coding) -> HeadRulesId {
-        let of_coding = self.page_ids.iter().find(|(known, _)| *known == coding);
-        of_coding.map_or(self.id, |(_, id)| *id)
+        id_in(&self.page_ids, coding)
     }
 
     /// Renders the heads of a page that a plugin has stored, asked for by `path`. Browsers keep it and ask each time whether it
@@ -133,15 +134,24 @@ impl HeadRules {
         }
     }
 
-    /// Renders the heads of the file at `path`.
+    /// Renders the heads of the file at `path`, which `entry` holds in this coding.
     #[must_use]
-    pub fn render(&self, path: TreePath<'_>, entry: &FileEntry, now: UnixTime) -> PreparedHeads {
+    pub fn render(
+        &self,
+        path: TreePath<'_>,
+        entry: &FileEntry,
+        now: UnixTime,
+        coding: Coding,
+    ) -> PreparedHeads {
         let media_type = MediaType::of(path.file_name());
-        let etag = validator::entity_tag(self.etag, entry, now);
+        let etag = coding.tag(&validator::entity_tag(self.etag, entry, now));
         let last_modified = validator::last_modified(entry, now);
         let fields = |version| {
             let media_type_value = media_type.value.as_bytes();
             let mut fields = FieldList::of(media_type_value, entry, last_modified, &etag);
+            if let Some(name) = coding.name() {
+                fields.set("Content-Encoding", name.as_bytes());
+            }
             if let Some(value) =
                 self.cache_control
                     .select(path.as_bytes(), media_type.kind, version)
@@ -160,7 +170,7 @@ impl HeadRules {
             media_type: plain.value("Content-Type").into(),
             plain: plain.render(),
             versioned: versioned.render(),
-            etag: Some(etag),
+            etag: Some(etag.into()),
             last_modified,
         }
     }
@@ -245,18 +255,32 @@ struct RulesKey {
     preset: Preset,
     cache_control: Vec<CacheControlRule>,
     headers: Vec<HeaderRule>,
-    /// Of pages in this coding; none: of files.
-    page: Option<Coding>,
+    form: Form,
 }
 
-fn id_of(settings: &SiteSettings, page: Option<Coding>) -> HeadRulesId {
+/// What the heads are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    File(Coding),
+    Page(Coding),
+}
+
+fn id_in(ids: &[(Coding, HeadRulesId)], coding: Coding) -> HeadRulesId {
+    let found = ids.iter().find(|(known, _)| *known == coding);
+    // Every coding is among them that is asked for.
+    found
+        .or(ids.first())
+        .map_or(HeadRulesId(u32::MAX), |(_, id)| *id)
+}
+
+fn id_of(settings: &SiteSettings, form: Form) -> HeadRulesId {
     static NUMBERS: LazyLock<Mutex<HashMap<RulesKey, HeadRulesId>>> = LazyLock::new(Mutex::default);
     let key = RulesKey {
         etag: settings.etag,
         preset: settings.preset,
         cache_control: settings.cache_control.clone(),
         headers: settings.headers.clone(),
-        page,
+        form,
     };
     let mut numbers = NUMBERS.lock();
     let next = HeadRulesId(u32::try_from(numbers.len()).unwrap_or(u32::MAX));
@@ -289,7 +313,8 @@ fn check_value(name: &str, value: &str) -> Result<(), SiteError> {
 }
 
 /// RFC 9110 §15.4.5: a 304 has what a cache needs to know, and nothing about a content it does not bring.
-const NOT_IN_304: [&str; 4] = [
+const NOT_IN_304: [&str; 5] = [
+    "Content-Encoding",
     "Content-Type",
     "Content-Length",
     "Accept-Ranges",

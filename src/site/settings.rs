@@ -56,6 +56,8 @@ pub struct SiteSettings {
     pub headers: Vec<HeaderRule>,
     /// Where pages come from that are not made for one visitor alone. Default: off.
     pub page_cache: PageCache,
+    /// Whether `.br`, `.zst` and `.gz` files are sent in place of those beside which they stand. Default: yes.
+    pub precompressed: bool,
     /// Which files leave by sendfile. Default: `auto`.
     pub sendfile: Sendfile,
     /// Bound on a request body in bytes, where it differs from the process' own.
@@ -105,6 +107,7 @@ impl SiteSettings {
             cache_control: Vec::new(),
             headers: Vec::new(),
             page_cache: PageCache::Off,
+            precompressed: true,
             sendfile: Sendfile::Auto,
             max_body: None,
             client_ip_header: None,

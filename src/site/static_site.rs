@@ -10,6 +10,7 @@ use crate::descriptor_cache::{
 };
 use crate::metrics::Requests;
 use crate::page_cache::SitePages;
+use crate::request::accept_encoding::Coding;
 use crate::request::fields::Fields;
 use crate::request::head::Method;
 use crate::request::pattern::Pattern;
@@ -17,6 +18,7 @@ use crate::request::tree_path::TreePath;
 use crate::site::accel::{self, AccelTarget};
 use crate::site::auth::{Auth, Passed, User};
 use crate::site::cache_control::Version;
+use crate::site::coded_files;
 use crate::site::conditional::Selected;
 use crate::site::decision::{Decision, Request, Script};
 use crate::site::directory_rules::DirectoryRules;
@@ -250,7 +252,9 @@ impl StaticSite {
         let answer = match located.await {
             Ok(file) => {
                 let path = TreePath::new(&file.path).unwrap_or(TreePath::ROOT);
-                let heads = self.heads(path, &file.found, request).await;
+                let heads = self
+                    .heads(path, Coding::Identity, &file.found, request)
+                    .await;
                 accel::answer(request, &file.found, &heads, kept).after(Some(file.outcome))
             }
             Err(status) => local_answer(status),
@@ -351,12 +355,23 @@ impl StaticSite {
             Method::Options => return Ok(response::options()),
             _ => return Ok(response::method_not_allowed()),
         }
+        let mut coded = match self.settings.precompressed {
+            true => {
+                let (cache, entry) = (&self.cache, &found.entry);
+                coded_files::choose(cache, generation, path, entry, request.fields).await
+            }
+            false => None,
+        };
+        let mut coding = Coding::Identity;
+        if let Some(file) = &coded {
+            (coding, found) = (file.coding, file.found.clone());
+        }
         loop {
             let has_content = !matches!(found.source, Source::None);
             let tag_needs_content = self.head_rules.needs_hash(&found.entry, request.now)
                 && found.entry.known_content_hash().is_none();
             if has_content || !tag_needs_content {
-                let heads = self.heads(path, &found, request).await;
+                let heads = self.heads(path, coding, &found, request).await;
                 let pair = match Version::of_query(request.target.query) {
                     Version::InQuery => &heads.versioned,
                     Version::None => &heads.plain,
@@ -376,14 +391,28 @@ impl StaticSite {
                 }
             }
             // Another state of the file, perhaps: then all is decided anew.
-            found = match self
+            let stands = coded.as_ref().and_then(|file| TreePath::new(&file.path));
+            let looked = self
                 .cache
-                .lookup(generation, path, Want::Content)
-                .await?
-                .found
-            {
-                Found::File(found) => found,
-                Found::Directory | Found::Missing => return Ok(local_answer(404)),
+                .lookup(generation, stands.unwrap_or(path), Want::Content)
+                .await;
+            found = match (looked.map(|looked| looked.found), &coded) {
+                (Ok(Found::File(found)), _) => found,
+                // It has gone, or cannot be read: its original is there for all.
+                (_, Some(_)) => {
+                    (coded, coding) = (None, Coding::Identity);
+                    match self
+                        .cache
+                        .lookup(generation, path, Want::Content)
+                        .await?
+                        .found
+                    {
+                        Found::File(found) => found,
+                        Found::Directory | Found::Missing => return Ok(local_answer(404)),
+                    }
+                }
+                (Ok(Found::Directory | Found::Missing), None) => return Ok(local_answer(404)),
+                (Err(error), None) => return Err(error),
             };
         }
     }
@@ -448,13 +477,14 @@ impl StaticSite {
     async fn heads<F: ?Sized>(
         &self,
         path: TreePath<'_>,
+        coding: Coding,
         found: &FileFound,
         request: &Request<'_, F>,
     ) -> Arc<PreparedHeads> {
         let entry = &found.entry;
         self.take_hash(found, request.now).await;
-        entry.heads(self.head_rules.id(), || {
-            self.head_rules.render(path, entry, request.now)
+        entry.heads(self.head_rules.file_id(coding), || {
+            self.head_rules.render(path, entry, request.now, coding)
         })
     }
 

@@ -71,6 +71,8 @@ mod origin_peers;
 mod page_cache;
 /// Pages that cache plugins have written.
 mod plugin_pages;
+/// Files in content codings beside their originals.
+mod precompressed;
 /// Conditional requests (RFC 9110 §13).
 mod preconditions;
 /// Listeners that speak the PROXY protocol.

@@ -141,7 +141,9 @@ impl Layout {
             (Layout::CacheEnabler, Coding::Brotli) => ".br",
             (Layout::TotalCache | Layout::Rocket, Coding::Gzip) => "_gzip",
             (Layout::TotalCache, Coding::Brotli) => "_br",
-            (Layout::SuperCache | Layout::Rocket, Coding::Brotli) => return None,
+            (_, Coding::Zstd) | (Layout::SuperCache | Layout::Rocket, Coding::Brotli) => {
+                return None;
+            }
         };
         Some(match self {
             Layout::SuperCache => {

@@ -47,7 +47,7 @@ fn rendered(settings: &SiteSettings, path: &str) -> PreparedHeads {
     let path = TreePath::new(path.as_bytes()).unwrap();
     HeadRules::new(settings)
         .unwrap()
-        .render(path, &entry(false), NOW)
+        .render(path, &entry(false), NOW, Coding::Identity)
 }
 
 fn text(head: &Bytes) -> &str {
@@ -155,7 +155,7 @@ fn fields_that_cannot_be_sent_are_refused() {
 
 #[test]
 fn equal_rules_have_one_number() {
-    let id = |settings: &SiteSettings| HeadRules::new(settings).unwrap().id();
+    let id = |settings: &SiteSettings| HeadRules::new(settings).unwrap().file_id(Coding::Identity);
     let one = settings(Preset::Wordpress);
     let mut other = settings(Preset::Wordpress);
     other.root = PathBuf::from("/elsewhere");
