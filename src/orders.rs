@@ -14,10 +14,11 @@ use crate::admin::socket::SocketFile;
 use crate::config_watch::ConfigWatch;
 use crate::inherited::Predecessor;
 use crate::service_manager;
-use crate::settings::{self, Settings};
+use crate::settings::{self, Listen, Settings};
 use crate::signals::Order;
 use crate::snapshot::{REFRESHES, State};
 use crate::timer::keep_time;
+use crate::tls;
 use crate::upgrade::Sockets;
 
 /// Who obeys, until the last connection has gone after the order to stop.
@@ -213,7 +214,7 @@ impl Orderly {
 
 fn say_what_needs_a_restart(before: &Settings, after: &Settings) {
     let changed = [
-        ("listen", before.listen != after.listen),
+        ("listen", !listens_alike(before, after)),
         ("workers", before.workers != after.workers),
         ("user", before.user != after.user),
         ("group", before.group != after.group),
@@ -222,6 +223,18 @@ fn say_what_needs_a_restart(before: &Settings, after: &Settings) {
     for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
         tracing::warn!("{key}: the change takes a restart, the old value stays in force");
     }
+}
+
+/// Whether the same is listened on in the same ways. What TLS shows there is taken on at once.
+fn listens_alike(before: &Settings, after: &Settings) -> bool {
+    let ways = |settings: &Settings| -> Vec<Listen> {
+        let without = |listen: &Listen| Listen {
+            tls: listen.tls.as_ref().map(|_| tls::Settings::default()),
+            ..listen.clone()
+        };
+        settings.listen.iter().map(without).collect()
+    };
+    ways(before) == ways(after)
 }
 
 async fn next_stop(orders: &mut UnboundedReceiver<Order>) {
