@@ -7,6 +7,7 @@ use crate::fastcgi::limiter::Limiter;
 use crate::metrics::BUCKETS;
 use crate::origin::Peer;
 use crate::page_cache::counters::PageCounters;
+use crate::site::compression;
 use crate::snapshot::State;
 
 /// Everything that is counted, in the text format of Prometheus (version 0.0.4).
@@ -23,6 +24,7 @@ pub fn render(state: &State) -> String {
     connections(&mut text, state);
     limits(&mut text, state);
     tls(&mut text, state);
+    compressed(&mut text);
     cache(&mut text, state);
     pages(&mut text, state);
     responders(&mut text, state);
@@ -137,6 +139,12 @@ fn limits(text: &mut Text, state: &State) {
         let labels = [("match", rule.matches.as_str()), ("rate", &*rate)];
         text.sample(name, &labels, limiter.clients() as u64);
     }
+}
+
+fn compressed(text: &mut Text) {
+    let name = "nostat_compressed_bytes";
+    text.family(name, "gauge", "Bytes of files that were compressed here.");
+    text.sample(name, &[], compression::bytes() as u64);
 }
 
 fn tls(text: &mut Text, state: &State) {

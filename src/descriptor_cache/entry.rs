@@ -10,6 +10,7 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
 use super::DescriptorCache;
+use super::coded_forms::Making;
 use super::siblings::Siblings;
 use crate::clock::UnixTime;
 
@@ -53,6 +54,7 @@ pub struct FileEntry {
     heads: [OnceLock<(HeadRulesId, Arc<PreparedHeads>)>; HEAD_SLOTS],
     content_hash: OnceLock<u128>,
     siblings: ArcSwapOption<Siblings>,
+    making: Making,
 }
 
 impl FileEntry {
@@ -65,6 +67,7 @@ impl FileEntry {
             heads: [const { OnceLock::new() }; HEAD_SLOTS],
             content_hash: OnceLock::new(),
             siblings: ArcSwapOption::empty(),
+            making: Making::default(),
         }
     }
 
@@ -144,6 +147,11 @@ impl FileEntry {
     /// Notes what a look has found of them.
     pub fn note_siblings(&self, siblings: Siblings) {
         self.siblings.store(Some(Arc::new(siblings)));
+    }
+
+    /// The coded forms that are made of it here.
+    pub fn making(&self) -> &Making {
+        &self.making
     }
 
     /// xxh3-128 of the content, when it has been taken by

@@ -19,6 +19,7 @@
 pub mod audit;
 pub mod budget;
 pub mod children;
+pub mod coded_forms;
 pub mod content;
 pub mod counters;
 pub mod entry;

@@ -107,6 +107,11 @@ fn read_one(
             default.precompressed,
             &[("on", true), ("off", false)],
         ),
+        compression: site.choice(
+            "compression",
+            default.compression,
+            &[("auto", true), ("off", false)],
+        ),
         sendfile: site.choice("sendfile", default.sendfile, SENDFILE),
         max_body: site.read("max_body", |value| scalar::size(value, MAX_BODY)),
         client_ip_header: site.read("client_ip_header", |value| {
@@ -297,9 +302,10 @@ pub const KEYS: Keys = Keys {
         "headers",
         "page_cache",
         "precompressed",
+        "compression",
         "sendfile",
         "max_body",
         "client_ip_header",
     ],
-    later: &["compression"],
+    later: &[],
 };

@@ -19,6 +19,7 @@
 //! | [`media_type`], [`validator`], [`cache_control`] | what goes into a file's head? |
 //! | [`representation`] | the prepared heads of a file |
 //! | [`coded_files`] | is there one in a coding that the client takes? |
+//! | [`compression`] | has one been made here? |
 //! | [`conditional`], [`partial`] | whole, 304, 412, 206 or 416? |
 //! | [`response`] | the answer itself, and those without a file |
 //! | [`plugin_pages`] | has a cache plugin written the page? |
@@ -31,6 +32,7 @@ pub mod access;
 pub mod auth;
 pub mod cache_control;
 pub mod coded_files;
+pub mod compression;
 pub mod conditional;
 pub mod decision;
 pub mod directory_rules;

@@ -143,8 +143,38 @@ impl HeadRules {
         now: UnixTime,
         coding: Coding,
     ) -> PreparedHeads {
-        let media_type = MediaType::of(path.file_name());
         let etag = coding.tag(&validator::entity_tag(self.etag, entry, now));
+        self.render_tagged(path, entry, now, coding, etag)
+    }
+
+    /// Renders the heads of a form of `original` that was made here. Its tag tells the file's state and, as another compressor may
+    /// make other bytes of it, the form's length.
+    #[must_use]
+    pub fn render_form(
+        &self,
+        path: TreePath<'_>,
+        original: &FileEntry,
+        form: &FileEntry,
+        now: UnixTime,
+        coding: Coding,
+    ) -> PreparedHeads {
+        let tag = validator::entity_tag(self.etag, original, now);
+        let tag = match tag.strip_suffix(b"\"") {
+            Some(start) => [start, format!("-{:x}\"", form.size()).as_bytes()].concat(),
+            None => tag.to_vec(),
+        };
+        self.render_tagged(path, form, now, coding, coding.tag(&tag))
+    }
+
+    fn render_tagged(
+        &self,
+        path: TreePath<'_>,
+        entry: &FileEntry,
+        now: UnixTime,
+        coding: Coding,
+        etag: Vec<u8>,
+    ) -> PreparedHeads {
+        let media_type = MediaType::of(path.file_name());
         let last_modified = validator::last_modified(entry, now);
         let fields = |version| {
             let media_type_value = media_type.value.as_bytes();

@@ -58,6 +58,8 @@ pub struct SiteSettings {
     pub page_cache: PageCache,
     /// Whether `.br`, `.zst` and `.gz` files are sent in place of those beside which they stand. Default: yes.
     pub precompressed: bool,
+    /// Whether text files are compressed here. Default: yes.
+    pub compression: bool,
     /// Which files leave by sendfile. Default: `auto`.
     pub sendfile: Sendfile,
     /// Bound on a request body in bytes, where it differs from the process' own.
@@ -108,6 +110,7 @@ impl SiteSettings {
             headers: Vec::new(),
             page_cache: PageCache::Off,
             precompressed: true,
+            compression: true,
             sendfile: Sendfile::Auto,
             max_body: None,
             client_ip_header: None,

@@ -19,6 +19,7 @@ use crate::site::accel::{self, AccelTarget};
 use crate::site::auth::{Auth, Passed, User};
 use crate::site::cache_control::Version;
 use crate::site::coded_files;
+use crate::site::compression;
 use crate::site::conditional::Selected;
 use crate::site::decision::{Decision, Request, Script};
 use crate::site::directory_rules::DirectoryRules;
@@ -362,6 +363,12 @@ impl StaticSite {
             }
             false => None,
         };
+        if coded.is_none()
+            && self.settings.compression
+            && let Some((coding, form)) = compression::form(path, &found, request.fields)
+        {
+            return Ok(self.form(path, &found, coding, &form, request).await);
+        }
         let mut coding = Coding::Identity;
         if let Some(file) = &coded {
             (coding, found) = (file.coding, file.found.clone());
@@ -415,6 +422,33 @@ impl StaticSite {
                 (Err(error), None) => return Err(error),
             };
         }
+    }
+
+    /// The answer of a form of the file that was made here.
+    async fn form<F: Fields + ?Sized>(
+        &self,
+        path: TreePath<'_>,
+        original: &FileFound,
+        coding: Coding,
+        form: &FileFound,
+        request: &Request<'_, F>,
+    ) -> Answer {
+        let (rules, now) = (&self.head_rules, request.now);
+        self.take_hash(original, now).await;
+        let heads = form.entry.heads(rules.file_id(coding), || {
+            rules.render_form(path, &original.entry, &form.entry, now, coding)
+        });
+        let pair = match Version::of_query(request.target.query) {
+            Version::InQuery => &heads.versioned,
+            Version::None => &heads.plain,
+        };
+        let selected = Selected {
+            found: form,
+            heads: &heads,
+            pair,
+            media_type: &heads.media_type,
+        };
+        selected.answer(request)
     }
 
     /// A script for whoever runs it; `status` where nobody does.

@@ -23,6 +23,8 @@ mod admin;
 mod any_bytes;
 /// What the application changed before it answered is seen by the next request: roots, pages, files sent in its stead.
 mod application_changes;
+/// Text files that are compressed here.
+mod compression;
 /// What will limit a settings file on this machine.
 mod doctor;
 /// Connections at their edges: HTTP/1.0, resets, odd targets, stops.
