@@ -43,6 +43,8 @@ mod fastcgi_failures;
 mod file_changes;
 /// Each kind of change is seen, and no answer on the way is wrong.
 mod freshness;
+/// The fuzz targets over their seeds.
+mod fuzz_seeds;
 /// Requests that mean harm: framing, limits, slow senders.
 mod hostile_requests;
 /// Access rules of `.htaccess` files.

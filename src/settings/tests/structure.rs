@@ -188,7 +188,7 @@ fn keys_of_later_versions_are_refused_unless_they_are_off() {
 
     let text = "sites: [{root: /srv, origin: {peers: [\"a:1\"], accel: on}}]";
     let mistakes = mistakes(text);
-    let expected = "nostat.yaml:1:48: sites[0].origin.accel: is not supported by this version";
+    let expected = "nostat.yaml:1:47: sites[0].origin.accel: is not supported by this version";
     assert!(mistakes[0].starts_with(expected), "{mistakes:?}");
     assert_eq!(mistakes.len(), 1, "{mistakes:?}");
 }
