@@ -103,6 +103,8 @@ mod settings;
 mod site_rules;
 /// A file system that hangs holds up nobody else.
 mod slow_disks;
+/// Thousands of ways to spell what is never sent.
+mod spellings;
 /// Names in the request target: escapes, dots, slashes, bytes.
 mod targets;
 /// TLS that ends here.

@@ -63,6 +63,68 @@ fn cve_2026_2836_two_hosts_share_no_answer() {
     }
 }
 
+/// Pingora before 0.5 (CVE-2025-4366): the body of a request that was answered from the cache was the next request.
+#[test]
+fn cve_2025_4366_a_body_that_nobody_reads_is_no_request() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let config = Config::wordpress(&root, &responder).site("page_cache", "memory");
+    let server = Nostat::start(&config);
+    responder.on(
+        "/kept/",
+        Script::answers("Content-Type: text/html\r\n\r\nkept"),
+    );
+    server.get("/kept/").assert(200, b"kept");
+    server.get("/kept/").assert(200, b"kept");
+    let tag = server.settled(STYLE_PATH).etag().to_owned();
+    responder.forget();
+    let smuggled = b"GET /smuggled HTTP/1.1\r\nHost: example.com\r\n\r\n";
+    let length = smuggled.len().to_string();
+    let chunked = [
+        format!("{:x}\r\n", smuggled.len()).as_bytes(),
+        smuggled,
+        b"\r\n0\r\n\r\n",
+    ]
+    .concat();
+    for (path, more, status) in [
+        ("/kept/", None, 200),
+        (STYLE_PATH, None, 200),
+        (STYLE_PATH, Some(("If-None-Match", &*tag)), 304),
+        ("/wp-content/missing.css", None, 404),
+        ("/wp-config.php", None, 403),
+        ("/wp-content", None, 301),
+    ] {
+        for (framing, body) in [
+            (("Content-Length", &*length), &smuggled[..]),
+            (("Transfer-Encoding", "chunked"), &chunked),
+        ] {
+            let mut fields = vec![framing];
+            fields.extend(more);
+            let mut connection = server.connect();
+            let mut bytes = format!("GET {path} HTTP/1.1\r\nHost: example.com\r\n").into_bytes();
+            for (name, value) in fields {
+                bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+            }
+            bytes.extend_from_slice(b"\r\n");
+            connection.send(&[&bytes, body].concat());
+            let answer = connection.read("GET");
+            // Only a page is asked of PHP anew, as its visitor has brought a body.
+            if answer.status != 200 || path != "/kept/" {
+                assert_eq!(answer.status, status, "{path}");
+            }
+            connection.expect_in_step_after(&answer, STYLE_PATH, STYLE_BYTES);
+        }
+    }
+    let asked: Vec<String> = responder
+        .requests()
+        .iter()
+        .map(|it| it.param("REQUEST_URI").to_owned())
+        .collect();
+    assert!(
+        !asked.iter().any(|uri| uri.contains("smuggled")),
+        "{asked:?}"
+    );
+}
+
 /// Two sites over one root with rules of their own: the facts are shared, the heads are not.
 #[test]
 fn sites_that_share_a_root_keep_their_own_rules() {
