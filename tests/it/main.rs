@@ -43,6 +43,8 @@ mod fastcgi_bodies;
 mod fastcgi_failures;
 /// Files that change, shrink, appear and go while they are served.
 mod file_changes;
+/// Framing in every odd form, and what a strict reader finds in it.
+mod framing;
 /// Each kind of change is seen, and no answer on the way is wrong.
 mod freshness;
 /// The fuzz targets over their seeds.
