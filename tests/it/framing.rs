@@ -4,7 +4,6 @@
 use crate::support::client::{Cut, find};
 use crate::support::document_root::DocumentRoot;
 use crate::support::fake_origin::{FakeOrigin, OriginRequest};
-use crate::support::fake_responder::FakeResponder;
 use crate::support::nostat::{Config, Nostat};
 
 /// Connections that are made unless `FRAMINGS` says another number; `FRAMING_SEED` is where they begin.
