@@ -235,3 +235,19 @@ fn an_origins_head_without_end_is_a_failure() {
     assert_gets(&server, "/interim", FailureOr("body"));
     assert_gets(&server, "/short", Failure);
 }
+
+/// RFC 9110 §15.2: HTTP/1.0 knows none, and would take one for the answer.
+#[test]
+fn interim_answers_are_not_for_clients_of_http_1_0() {
+    let (_root, _origin, server) = start(false);
+    for index in ANSWERS
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (_, gets))| matches!(gets, Body(_)).then_some(index))
+    {
+        let mut connection = server.connect();
+        connection.send(format!("GET /{index} HTTP/1.0\r\nHost: example.com\r\n\r\n").as_bytes());
+        connection.read("GET").assert(200, b"body");
+        connection.expect_end();
+    }
+}
