@@ -23,6 +23,8 @@ mod admin;
 mod any_bytes;
 /// What the application changed before it answered is seen by the next request: roots, pages, files sent in its stead.
 mod application_changes;
+/// One name that is a file, a link, a directory and a FIFO in turn.
+mod changing_names;
 /// Text files that are compressed here.
 mod compression;
 /// What will limit a settings file on this machine.
@@ -41,6 +43,8 @@ mod fastcgi_bodies;
 mod fastcgi_failures;
 /// Files that change, shrink, appear and go while they are served.
 mod file_changes;
+/// Framing in every odd form, and what a strict reader finds in it.
+mod framing;
 /// Each kind of change is seen, and no answer on the way is wrong.
 mod freshness;
 /// The fuzz targets over their seeds.
@@ -69,6 +73,8 @@ mod methods;
 mod multisite;
 /// An HTTP origin in the place of PHP.
 mod origin;
+/// Answers of an origin that are none, or are two.
+mod origin_answers;
 /// Several peers of an origin: the choice among them, their health, requests that are sent again.
 mod origin_peers;
 /// The page cache: who gets a kept page, how long, and what is forgotten.

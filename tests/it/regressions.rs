@@ -63,6 +63,48 @@ fn cve_2026_2836_two_hosts_share_no_answer() {
     }
 }
 
+/// The same fault (CVE-2026-2836) in the page cache, in memory and on disk, asked by every way to name a host.
+#[test]
+fn cve_2026_2836_two_hosts_share_no_page() {
+    let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+    let folder = root.outside().join("pages");
+    std::fs::create_dir(&folder).unwrap();
+    for kept in ["memory", "disk"] {
+        let config = Config::wordpress(&root, &responder)
+            .site("page_cache", kept)
+            .pages_in(&folder);
+        let server = Nostat::start(&config);
+        let page = |host: &str| {
+            responder.on(
+                "/page/",
+                Script::answers(format!("Content-Type: text/html\r\n\r\n{host}")),
+            );
+        };
+        let hosts = ["one.org", "other.org", "one.org.other.org", "one.org:8080"];
+        for host in hosts {
+            page(host);
+            let answer = server.get_with("/page/", &[("Host", host)]);
+            assert_eq!(answer.text(), host, "{kept}");
+        }
+        page("nobody's");
+        for host in hosts {
+            let answer = server.get_with("/page/", &[("Host", host)]);
+            // Kept for this host, or made anew; never what another one was told.
+            assert!(
+                [host, "nobody's"].contains(&&*answer.text()),
+                "{kept}: {host}: {answer}"
+            );
+        }
+        server
+            .get_with("/page/", &[("Host", "one.org")])
+            .assert(200, b"one.org");
+        // The host of the target counts, not that of the field (RFC 9112 §3.2.2).
+        let bytes =
+            b"GET http://other.org/page/ HTTP/1.1\r\nHost: one.org\r\nConnection: close\r\n\r\n";
+        server.send_raw(bytes).assert(200, b"other.org");
+    }
+}
+
 /// Pingora before 0.5 (CVE-2025-4366): the body of a request that was answered from the cache was the next request.
 #[test]
 fn cve_2025_4366_a_body_that_nobody_reads_is_no_request() {

@@ -47,6 +47,20 @@ const PRIVATE: &[&str] = &[
     "wp-content/plugins/p/source.PHP",
     "wp-content/cache/page.php",
     "wp-content/denied/a.css",
+    "wp-content/backup-db/b.txt",
+    "wp-content/uploads/sub/.htpasswd",
+    "wp-content/uploads/2024/evil.php",
+    "wp-content/upgrade-temp-backup/p/p.php",
+    "wp-content/blogs.dir/2/files/evil.php",
+    ".well-known/evil.php",
+    "nginx.conf",
+    "web.config",
+    "debug.log.1",
+    "error_log.2.gz",
+    "style.css.orig",
+    "style.css.save",
+    "style.css.dist",
+    "style.css.swo",
 ];
 
 /// The same in the root alone: elsewhere they may be meant for visitors.
@@ -137,6 +151,29 @@ fn spelt(path: &str, numbers: &mut Numbers) -> Vec<u8> {
 
 #[test]
 fn no_spelling_shows_a_secret_or_runs_what_must_not_run() {
+    assert_nothing_shown(|config| config, &["", "blog/", "wp/", "../"], 7);
+}
+
+/// The first segment may be a site's name, and the rest of the path then leads elsewhere.
+#[test]
+fn no_spelling_shows_a_secret_of_a_network() {
+    let folders = [
+        "",
+        "site/",
+        "site/blog/",
+        "files/",
+        "site/files/",
+        "site/../",
+        "../",
+    ];
+    for (kind, seed) in [("subdirectory", 13), ("subdomain", 17)] {
+        assert_nothing_shown(|config| config.site("multisite", kind), &folders, seed);
+    }
+}
+
+/// Asks for what is never sent, below these folders and in thousands of spellings.
+#[track_caller]
+fn assert_nothing_shown(change: impl Fn(Config) -> Config, folders: &[&str], seed: u64) {
     let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
     for folder in ["", "blog/", "wp/"] {
         for name in PRIVATE {
@@ -150,16 +187,17 @@ fn no_spelling_shows_a_secret_or_runs_what_must_not_run() {
             b"Require all denied\n",
         );
     }
+    root.write("wp-includes/ms-files.php", b"<?php");
     for name in PRIVATE_IN_ROOT {
         root.write(name, MARK.as_bytes());
     }
     std::fs::write(root.outside().join("outside.txt"), MARK).unwrap();
-    let server = Nostat::start(&Config::wordpress(&root, &responder));
-    let mut numbers = Numbers(7);
+    let server = Nostat::start(&change(Config::wordpress(&root, &responder)));
+    let mut numbers = Numbers(seed);
     let rounds = std::env::var("SPELLINGS").map_or(4_000, |rounds| rounds.parse().unwrap());
     let shown = |bytes: &[u8]| bytes.escape_ascii().to_string();
     for round in 0..rounds {
-        let folder = ["", "blog/", "wp/", "../"][numbers.below(4)];
+        let folder = folders[numbers.below(folders.len())];
         let name = match folder {
             "../" => "outside.txt",
             "" if numbers.below(8) == 0 => PRIVATE_IN_ROOT[numbers.below(PRIVATE_IN_ROOT.len())],
@@ -208,6 +246,9 @@ fn no_spelling_shows_a_secret_or_runs_what_must_not_run() {
             "/wp-config.php",
             "/wp-config-sample.php",
             "/wp-admin/index.php",
+            "/wp-content/index.php",
+            // What a network sends its old files through.
+            "/wp-includes/ms-files.php",
         ];
         let inner = ["/blog", "/wp"]
             .iter()
