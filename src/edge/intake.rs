@@ -32,11 +32,24 @@ pub async fn take_body(
             Some(pace) => read_at_pace(session, pace, patience).await,
         };
         let Some(piece) = piece.map_err(|error| error.into_down())? else {
+            refuse_trailers(session, false)?;
             break;
         };
         spool.push(piece).await.map_err(spool_error)?;
     }
     spool.finish().await.map_err(spool_error)
+}
+
+/// Pingora never takes the trailers of HTTP/2: their stream does not end for it, and it would ask for more without a pause
+/// for as long as the answer takes, on a worker that nobody else gets. `ended`: it has been told that the body has ended.
+///
+/// # Errors
+/// 400: the body has ended, and trailers follow (RFC 9113 §8.1).
+pub fn refuse_trailers(session: &mut Session, ended: bool) -> Result<()> {
+    if session.is_http2() && !ended && !session.is_body_done() {
+        return Err(status_error(400, "trailers of a request are not taken"));
+    }
+    Ok(())
 }
 
 /// The next piece of a body of HTTP/2, where nobody else looks at the time.

@@ -13,7 +13,7 @@ use pingora_core::protocols::l4::stream::Stream as Socket;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::server::{ProducesTickets, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::Semaphore;
 
@@ -26,8 +26,6 @@ pub struct TlsDoor {
     provider: Arc<CryptoProvider>,
     names: Arc<Names>,
     http2: bool,
-    /// Outlives changes of the certificates, so that clients can resume. Its keys change every six hours.
-    ticketer: Arc<dyn ProducesTickets>,
     acceptor: ArcSwap<Acceptor>,
     shown: Mutex<Shown>,
     places: Semaphore,
@@ -39,6 +37,7 @@ pub struct TlsDoor {
 struct Shown {
     settings: Settings,
     certificates: Vec<Certificate>,
+    authorities: Option<Vec<CertificateDer<'static>>>,
 }
 
 /// What a door is to show next.
@@ -91,19 +90,19 @@ impl TlsDoor {
     pub fn open(settings: &Settings, http2: bool, hosts: &[String]) -> Result<TlsDoor, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let names = Arc::new(Names::default());
-        let ticketer = rustls::crypto::ring::Ticketer::new()?;
         let certificates = certificates(settings, hosts, &provider)?;
-        let config = server_config(settings, http2, &provider, &names, &ticketer)?;
+        let authorities = authorities(settings)?;
+        let config = server_config(settings, authorities.as_deref(), http2, &provider, &names)?;
         names.replace(&certificates);
         Ok(TlsDoor {
             provider,
             names,
             http2,
-            ticketer,
             acceptor: ArcSwap::from_pointee(Acceptor::from_server_config(config)),
             shown: Mutex::new(Shown {
                 settings: settings.clone(),
                 certificates,
+                authorities,
             }),
             places: Semaphore::new(MOST_HANDSHAKES),
             counters: Counters::default(),
@@ -121,20 +120,23 @@ impl TlsDoor {
             true => self.shown.lock().certificates.clone(),
             false => certificates(settings, hosts, &self.provider)?,
         };
-        let config = match *settings == before {
+        let authorities = authorities(settings)?;
+        let is_same = *settings == before && authorities == self.shown.lock().authorities;
+        let config = match is_same {
             true => None,
             false => Some(server_config(
                 settings,
+                authorities.as_deref(),
                 self.http2,
                 &self.provider,
                 &self.names,
-                &self.ticketer,
             )?),
         };
         Ok(Prepared {
             shown: Shown {
                 settings: settings.clone(),
                 certificates,
+                authorities,
             },
             config,
         })
@@ -220,12 +222,28 @@ fn certificates(
     Ok(read.collect::<Result<_, _>>()?)
 }
 
+/// The authorities of clients, where they must bring a certificate.
+fn authorities(settings: &Settings) -> Result<Option<Vec<CertificateDer<'static>>>, TlsError> {
+    let Some(path) = &settings.client_ca else {
+        return Ok(None);
+    };
+    let failed = |what: &str| TlsError::ClientCa(format!("{}: {what}", path.display()));
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let read: Vec<_> = read.map_err(|error| failed(&error.to_string()))?;
+    match read.is_empty() {
+        true => Err(failed("holds no certificate (-----BEGIN CERTIFICATE-----)")),
+        false => Ok(Some(read)),
+    }
+}
+
+/// Sessions begun under other settings are not resumed: who resumes is not asked for a certificate again, so a ticket from
+/// before would let in whoever the new authorities do not know.
 fn server_config(
     settings: &Settings,
+    authorities: Option<&[CertificateDer<'static>]>,
     http2: bool,
     provider: &Arc<CryptoProvider>,
     names: &Arc<Names>,
-    ticketer: &Arc<dyn ProducesTickets>,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let versions: &[_] = match settings.min {
         Version::Tls12 => &[&rustls::version::TLS12, &rustls::version::TLS13],
@@ -233,28 +251,24 @@ fn server_config(
     };
     let builder =
         ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions)?;
-    let builder = match &settings.client_ca {
+    let builder = match authorities {
         None => builder.with_no_client_auth(),
-        Some(path) => {
-            let failed = |error: String| TlsError::ClientCa(format!("{}: {error}", path.display()));
+        Some(authorities) => {
             let mut roots = RootCertStore::empty();
-            let read =
-                CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?;
-            for authority in read {
-                let authority = authority.map_err(|error| failed(error.to_string()))?;
-                roots.add(authority)?;
+            for authority in authorities {
+                roots.add(authority.clone())?;
             }
             let verifier =
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+            let verifier = verifier.build();
             builder.with_client_cert_verifier(
-                verifier
-                    .build()
-                    .map_err(|error| failed(error.to_string()))?,
+                verifier.map_err(|error| TlsError::ClientCa(error.to_string()))?,
             )
         }
     };
     let mut config = builder.with_cert_resolver(names.clone());
-    config.ticketer = ticketer.clone();
+    // Its keys change every six hours.
+    config.ticketer = rustls::crypto::ring::Ticketer::new()?;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     config.alpn_protocols = match http2 {
         true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],

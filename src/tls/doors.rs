@@ -86,6 +86,7 @@ impl FilesWatch {
         let settings = door.settings();
         let files = settings.certificates.iter();
         let files = files.flat_map(|files| [files.certificate.clone(), files.key.clone()]);
+        let files = files.chain(settings.client_ca.clone());
         FilesWatch {
             files: files.map(ConfigWatch::new).collect(),
             door: door.clone(),

@@ -312,6 +312,33 @@ fn bodies_reach_php_whole_whether_their_length_is_said_or_not() {
     assert_eq!(both.responder.last_request().stdin(), b"hello");
 }
 
+/// Each such request once took a worker for itself, for good.
+#[test]
+fn trailers_are_refused_and_hold_no_worker() {
+    let both = both("{}");
+    let server = Nostat::start(&both.config);
+    let client = Client::connect(both.h2);
+    for _ in 0..4 {
+        let status = client.runtime.block_on(async {
+            let mut requests = client.requests.clone().ready().await.unwrap();
+            let (response, mut stream) = requests
+                .send_request(request("POST", "/a/", &[]), false)
+                .unwrap();
+            stream
+                .send_data(Bytes::from_static(b"hello"), false)
+                .unwrap();
+            let mut trailers = HeaderMap::new();
+            trailers.insert("x-sum", "1".parse().unwrap());
+            stream.send_trailers(trailers).unwrap();
+            timeout(DEADLINE, response).await.expect("in time")
+        });
+        assert_eq!(status.unwrap().status(), 400);
+    }
+    both.responder.assert_not_called();
+    assert_eq!(client.get("/a/").status, 200);
+    server.connect().get(STYLE_PATH).assert(200, STYLE_BYTES);
+}
+
 #[test]
 fn many_streams_at_once_are_each_answered_for_themselves() {
     let both = both("{}");

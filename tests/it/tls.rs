@@ -11,8 +11,8 @@ use rustix::process::Signal;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, ProtocolVersion, SignatureScheme,
-    SupportedProtocolVersion,
+    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, ProtocolVersion,
+    SignatureScheme, SupportedProtocolVersion,
 };
 
 use crate::admin::{ask, sample, with_socket};
@@ -156,6 +156,7 @@ impl Secure {
     }
 }
 
+const ONE: &str = "{certificates: [{certificate: \"{}/a.crt\", key: \"{}/a.key\"}]}";
 const TWO: &str = "{certificates: [{certificate: \"{}/a.crt\", key: \"{}/a.key\"}, {certificate: \"{}/b.crt\", key: \"{}/b.key\"}]}";
 
 #[test]
@@ -268,6 +269,43 @@ fn a_reload_takes_on_other_certificates_or_changes_nothing() {
     server.signal(Signal::HUP);
     server.wait_for_log(from, "reloaded");
     assert_eq!(secure.shown("other.test"), second);
+}
+
+/// A ticket says that nobody has to be asked again: one from before must not get past authorities that are new.
+#[test]
+fn who_has_a_ticket_is_asked_for_a_certificate_once_one_is_wanted() {
+    for (versions, resumes) in [
+        (&[&rustls::version::TLS12][..], true),
+        (&[&rustls::version::TLS13][..], true),
+    ] {
+        let secure = Secure::with(ONE);
+        let folder = secure.root.outside();
+        write_certificate(folder, "a", "a.test");
+        write_certificate(folder, "ca", "ca.test");
+        let server = Nostat::start(&secure.config);
+        let config = Arc::new(config(versions));
+        let host = || ServerName::try_from("a.test").unwrap();
+        let client = || ClientConnection::new(config.clone(), host()).unwrap();
+        let mut first = Connection::open_tls(secure.address, client());
+        first.get(STYLE_PATH).assert(200, STYLE_BYTES);
+        let mut second = Connection::open_tls(secure.address, client());
+        second.get(STYLE_PATH).assert(200, STYLE_BYTES);
+        let is_resumed = second.tls().handshake_kind() == Some(HandshakeKind::Resumed);
+        assert_eq!(is_resumed, resumes);
+
+        let text = secure
+            .config
+            .render(&server.address().to_string(), &server.work());
+        let ca = folder.join("ca.crt");
+        let stricter = format!("client_ca: \"{}\", certificates", ca.display());
+        let from = server.log().len();
+        server.rewrite_text(&text.replacen("certificates", &stricter, 1));
+        server.signal(Signal::HUP);
+        server.wait_for_log(from, "reloaded");
+        let mut third = Connection::open_tls(secure.address, client());
+        third.send_lossy(&request("GET", STYLE_PATH, &[], b""));
+        assert!(third.try_read("GET").is_err(), "{versions:?}");
+    }
 }
 
 #[test]
