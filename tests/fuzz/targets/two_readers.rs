@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use nostat::edge::handed::{head_for_origin, head_for_php};
 use nostat::request::head::{
-    Framing, HeadLimits, HeadScan, MAX_FIELDS, Parsed, RequestHead, parse_resumed,
+    Framing, HeadLimits, HeadScan, MAX_FIELDS, Parsed, RequestHead, Version, parse_resumed,
 };
 use nostat::request::target::Target;
 use pingora_core::protocols::http::v1::server::HttpSession;
@@ -27,17 +27,17 @@ pub fn run(bytes: &[u8]) {
         return;
     };
     let raw = bytes.get(..length).unwrap_or_default();
-    alike(&head, b"/", &head_for_php(&head, raw));
+    alike(&head, b"/", head.host, &head_for_php(&head, raw));
     if let Some(lent) = head_for_origin(&head, &target) {
         let origin_form = target.origin_form();
         let mut escaped = Vec::new();
         nostat::edge::handed::push_escaped(&mut escaped, &origin_form);
-        alike(&head, &escaped, &lent);
+        alike(&head, &escaped, target.authority.or(head.host), &lent);
     }
 }
 
 /// Has Pingora read `lent`, and compares.
-fn alike(head: &RequestHead<'_, '_>, target: &[u8], lent: &[u8]) {
+fn alike(head: &RequestHead<'_, '_>, target: &[u8], host: Option<&[u8]>, lent: &[u8]) {
     let shown = || {
         format!(
             "{:?} lent as {:?}",
@@ -68,6 +68,23 @@ fn alike(head: &RequestHead<'_, '_>, target: &[u8], lent: &[u8]) {
             .iter()
             .map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().trim_ascii()));
         let mut theirs: Vec<_> = theirs.collect();
+        let version = match head.version {
+            Version::Http10 => http::Version::HTTP_10,
+            Version::Http11 => http::Version::HTTP_11,
+        };
+        assert_eq!(other.version, version, "{}", shown());
+        // One at the most, and the one that we have chosen the site by.
+        let hosts: Vec<_> = other
+            .headers
+            .get_all("host")
+            .iter()
+            .map(|it| it.as_bytes())
+            .collect();
+        if head.host.is_some() {
+            assert_eq!(hosts, Vec::from_iter(host), "{}", shown());
+        } else {
+            assert!(hosts.is_empty(), "{}", shown());
+        }
         // The authority of an absolute target takes the place of Host (RFC 9112 §3.2.2).
         ours.retain(|(name, _)| name != "host");
         theirs.retain(|(name, _)| name != "host");
