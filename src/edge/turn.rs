@@ -253,6 +253,7 @@ impl Asked<'_> {
             (false, Some(_)) => Way::Pass(asked.bypass_for_user(site)),
             (false, None) => asked.ask(snapshot.pages, site, &inward),
         };
+        // A page that is kept starts nothing.
         if !matches!(way, Way::Page(..))
             && let Err(many) = limits.start(asker)
         {
@@ -265,10 +266,6 @@ impl Asked<'_> {
                     (answered, Some(lent)) => Turn::Renew(Box::new((answered, lent))),
                     (answered, None) => Turn::Answer(answered),
                 };
-            }
-            // PHP would have to be started.
-            Way::Fill(_) | Way::Pass(_) if let Err(many) = limits.start(asker) => {
-                return seen.too_many(many);
             }
             Way::Fill(fill) => (Some(fill), None),
             Way::Pass(bypass) => (None, bypass),
@@ -505,11 +502,8 @@ impl Seen<'_> {
     /// The request is one too many.
     fn too_many(&self, many: TooMany) -> Turn {
         self.asked.snapshot.limited.count(Limit::RateLimits);
-        let mut answer = too_many_requests(many.seconds());
-        if self.head.method == Method::Head {
-            answer.body = Body::Empty;
-        }
-        self.answer(Kind::Refused, answer)
+        let answer = too_many_requests(many.seconds());
+        self.answer(Kind::Refused, self.as_asked(answer))
     }
 
     /// What the site's `health` says: not in the access log, which would be full of it.
@@ -568,13 +562,9 @@ impl Seen<'_> {
     /// An error after which the connection is closed.
     fn refuse(&self, status: u16) -> Turn {
         self.count(Kind::Refused, status);
-        let mut answer = local_answer(status);
-        if self.head.method == Method::Head {
-            answer.body = Body::Empty;
-        }
         Turn::Answer(Answered {
             kind: Kind::Refused,
-            answer,
+            answer: self.as_asked(local_answer(status)),
             head: self.length,
             rest: Rest::Close,
             persistence: Persistence::Close,
