@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwapOption, Guard};
+use bytes::Bytes;
 
 use super::entry::FileEntry;
 use super::found::{FileFound, Source};
 use crate::request::accept_encoding::Coding;
-use bytes::Bytes;
 
 /// The forms of one content, each found as if it were a file of its own.
 pub struct CodedForms {
     forms: Vec<(Coding, FileFound)>,
-    room: Option<Room>,
+    /// Given back with the last who holds them.
+    _room: Option<Room>,
 }
 
 impl CodedForms {
@@ -21,7 +22,7 @@ impl CodedForms {
     pub fn none() -> CodedForms {
         CodedForms {
             forms: Vec::new(),
-            room: None,
+            _room: None,
         }
     }
 
@@ -38,7 +39,7 @@ impl CodedForms {
         };
         CodedForms {
             forms: forms.into_iter().map(found).collect(),
-            room: Some(room),
+            _room: Some(room),
         }
     }
 
@@ -48,9 +49,9 @@ impl CodedForms {
         form.map(|(_, found)| found)
     }
 
-    /// Bytes of all of them.
-    pub fn bytes(&self) -> usize {
-        self.room.as_ref().map_or(0, |room| room.bytes)
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.forms.is_empty()
     }
 }
 
@@ -88,8 +89,8 @@ pub struct Making {
 
 impl Making {
     /// The forms, once they are made.
-    pub fn get(&self) -> Option<Arc<CodedForms>> {
-        self.forms.load_full()
+    pub fn get(&self) -> Guard<Option<Arc<CodedForms>>> {
+        self.forms.load()
     }
 
     /// Keeps them.

@@ -24,8 +24,8 @@ impl Coded {
     pub fn of(body: &Bytes) -> Coded {
         let shorter = |coded: Vec<u8>| (coded.len() < body.len()).then(|| Bytes::from(coded));
         Coded {
-            gzip: gzip(body).and_then(shorter),
-            brotli: brotli(body).and_then(shorter),
+            gzip: gzip(body, Compression::new(GZIP_LEVEL)).and_then(shorter),
+            brotli: brotli(body, BROTLI_QUALITY).and_then(shorter),
         }
     }
 
@@ -76,22 +76,28 @@ impl Compressor {
     }
 }
 
-fn gzip(body: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
-    encoder.write_all(body).ok()?;
+/// The content with gzip (RFC 1952). None: it could not be compressed.
+#[must_use]
+pub fn gzip(content: &[u8], level: Compression) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), level);
+    encoder.write_all(content).ok()?;
     encoder.finish().ok()
 }
 
-fn brotli(body: &[u8]) -> Option<Vec<u8>> {
+/// The content with Brotli (RFC 7932), quality 0 to 11. None: it could not be compressed.
+#[must_use]
+pub fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
     let mut coded = Vec::new();
     let params = brotli::enc::BrotliEncoderParams {
-        // Nearly as short as the highest, in a tenth of the time.
-        quality: 6,
-        size_hint: body.len(),
+        quality,
+        size_hint: content.len(),
         ..Default::default()
     };
-    brotli::BrotliCompress(&mut &body[..], &mut coded, &params).ok()?;
+    brotli::BrotliCompress(&mut &*content, &mut coded, &params).ok()?;
     Some(coded)
 }
 
+const GZIP_LEVEL: u32 = 6;
+/// Nearly as short as the highest, in a tenth of the time.
+const BROTLI_QUALITY: i32 = 6;
 const MOST_WAITING: usize = 256;

@@ -4,18 +4,17 @@
 //! A page that mixes secrets with what a stranger may have put in must not be compressed so that the stranger can see the length
 //! (BREACH); files have no secrets, and PHP's answers are left as they are.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use flate2::Compression;
-use flate2::write::GzEncoder;
 
 use crate::clock::Clock;
 use crate::descriptor_cache::coded_forms::{CodedForms, Room};
 use crate::descriptor_cache::{FileEntry, FileFound};
+use crate::page_cache::coded::{brotli, gzip};
 use crate::request::accept_encoding::{Coding, acceptable};
 use crate::request::fields::Fields;
 use crate::request::tree_path::TreePath;
@@ -29,14 +28,18 @@ pub fn form<F: Fields + ?Sized>(
 ) -> Option<(Coding, FileFound)> {
     let entry = &found.entry;
     let forms = entry.making().get();
-    if forms.is_none() && (entry.racy || !is_worth_it(entry)) {
+    let is_hopeless = match &*forms {
+        Some(forms) => forms.is_empty(),
+        None => entry.racy || !is_worth_it(entry),
+    };
+    if is_hopeless {
         return None;
     }
     let mut liked = acceptable(fields).peekable();
     if liked.peek() == Some(&Coding::Identity) {
         return None;
     }
-    let Some(forms) = forms else {
+    let Some(forms) = &*forms else {
         if entry.making().is_wished(ENOUGH) {
             begin(path, found);
         }
@@ -99,8 +102,8 @@ fn work(jobs: Receiver<Job>) {
         let began = clock.now();
         let mut forms = Vec::new();
         for (coding, coded) in [
-            (Coding::Brotli, brotli(&content)),
-            (Coding::Gzip, gzip(&content)),
+            (Coding::Brotli, brotli(&content, brotli_quality(&content))),
+            (Coding::Gzip, gzip(&content, Compression::best())),
         ] {
             // A form that saves little is not worth its memory.
             if let Some(coded) = coded.filter(|coded| coded.len() < content.len() / 10 * 9) {
@@ -119,25 +122,11 @@ fn work(jobs: Receiver<Job>) {
     }
 }
 
-fn gzip(content: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(content).ok()?;
-    encoder.finish().ok()
-}
-
-fn brotli(content: &[u8]) -> Option<Vec<u8>> {
-    let mut coded = Vec::new();
-    let params = brotli::enc::BrotliEncoderParams {
-        quality: if content.len() <= SLOWEST_UP_TO {
-            11
-        } else {
-            9
-        },
-        size_hint: content.len(),
-        ..Default::default()
-    };
-    brotli::BrotliCompress(&mut &*content, &mut coded, &params).ok()?;
-    Some(coded)
+fn brotli_quality(content: &[u8]) -> i32 {
+    match content.len() <= SLOWEST_UP_TO {
+        true => 11,
+        false => 9,
+    }
 }
 
 /// None: there was no thread to be had; files are sent as they are.
