@@ -356,7 +356,7 @@ impl StaticSite {
             Method::Options => return Ok(response::options()),
             _ => return Ok(response::method_not_allowed()),
         }
-        let mut coded = match self.settings.precompressed {
+        let coded = match self.settings.precompressed {
             true => {
                 let (cache, entry) = (&self.cache, &found.entry);
                 coded_files::choose(cache, generation, path, entry, request.fields).await
@@ -370,26 +370,18 @@ impl StaticSite {
             return Ok(self.form(path, &found, coding, &form, request).await);
         }
         let mut coding = Coding::Identity;
-        if let Some(file) = &coded {
-            (coding, found) = (file.coding, file.found.clone());
-        }
+        // Where a coded file stands that is sent in place of its original, and that.
+        let mut instead = coded.map(|file| {
+            coding = file.coding;
+            (file.path, std::mem::replace(&mut found, file.found))
+        });
         loop {
             let has_content = !matches!(found.source, Source::None);
             let tag_needs_content = self.head_rules.needs_hash(&found.entry, request.now)
                 && found.entry.known_content_hash().is_none();
             if has_content || !tag_needs_content {
                 let heads = self.heads(path, coding, &found, request).await;
-                let pair = match Version::of_query(request.target.query) {
-                    Version::InQuery => &heads.versioned,
-                    Version::None => &heads.plain,
-                };
-                let selected = Selected {
-                    found: &found,
-                    heads: &heads,
-                    pair,
-                    media_type: &heads.media_type,
-                };
-                let answer = selected.answer(request);
+                let answer = answer_of(&found, &heads, request);
                 let sends_content = request.method == Method::Get
                     && matches!(answer.status, 200 | 206)
                     && found.entry.size() > 0;
@@ -398,25 +390,20 @@ impl StaticSite {
                 }
             }
             // Another state of the file, perhaps: then all is decided anew.
-            let stands = coded.as_ref().and_then(|file| TreePath::new(&file.path));
+            let stands = instead.as_ref().and_then(|(path, _)| TreePath::new(path));
             let looked = self
                 .cache
                 .lookup(generation, stands.unwrap_or(path), Want::Content)
                 .await;
-            found = match (looked.map(|looked| looked.found), &coded) {
-                (Ok(Found::File(found)), _) => found,
+            found = match (looked.map(|looked| looked.found), instead.take()) {
+                (Ok(Found::File(found)), still) => {
+                    instead = still;
+                    found
+                }
                 // It has gone, or cannot be read: its original is there for all.
-                (_, Some(_)) => {
-                    (coded, coding) = (None, Coding::Identity);
-                    match self
-                        .cache
-                        .lookup(generation, path, Want::Content)
-                        .await?
-                        .found
-                    {
-                        Found::File(found) => found,
-                        Found::Directory | Found::Missing => return Ok(local_answer(404)),
-                    }
+                (_, Some((_, original))) => {
+                    coding = Coding::Identity;
+                    original
                 }
                 (Ok(Found::Directory | Found::Missing), None) => return Ok(local_answer(404)),
                 (Err(error), None) => return Err(error),
@@ -438,17 +425,7 @@ impl StaticSite {
         let heads = form.entry.heads(rules.file_id(coding), || {
             rules.render_form(path, &original.entry, &form.entry, now, coding)
         });
-        let pair = match Version::of_query(request.target.query) {
-            Version::InQuery => &heads.versioned,
-            Version::None => &heads.plain,
-        };
-        let selected = Selected {
-            found: form,
-            heads: &heads,
-            pair,
-            media_type: &heads.media_type,
-        };
-        selected.answer(request)
+        answer_of(form, &heads, request)
     }
 
     /// A script for whoever runs it; `status` where nobody does.
@@ -530,6 +507,25 @@ impl StaticSite {
             let _ = found.content_hash().await;
         }
     }
+}
+
+/// What a file with these heads answers to a request.
+fn answer_of<F: Fields + ?Sized>(
+    found: &FileFound,
+    heads: &PreparedHeads,
+    request: &Request<'_, F>,
+) -> Answer {
+    let pair = match Version::of_query(request.target.query) {
+        Version::InQuery => &heads.versioned,
+        Version::None => &heads.plain,
+    };
+    let selected = Selected {
+        found,
+        heads,
+        pair,
+        media_type: &heads.media_type,
+    };
+    selected.answer(request)
 }
 
 impl fmt::Debug for StaticSite {
