@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use http::header::STRICT_TRANSPORT_SECURITY;
 use pingora_core::apps::HttpServerApp as _;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::{
@@ -30,7 +29,7 @@ use crate::edge::http2_head::{self, Lending};
 use crate::edge::listener::Arrival;
 use crate::edge::log_entry::Outcome;
 use crate::edge::proxy::Door;
-use crate::edge::rendered::{BodyPieces, response_header_of_http2};
+use crate::edge::rendered::{BodyPieces, response_header_of_http2, stay_with_https};
 use crate::edge::turn::{Answered, Asked, Lent, Turn};
 use crate::edge::{lane, pages};
 use crate::hot_paths::Sighting;
@@ -259,12 +258,7 @@ impl Serving {
         let sighting = || Sighting::of_head(head, *kind, answer.status);
         state.hot_paths.answered_here(took, now, sighting);
         if let Some(log) = &answered.log {
-            let outcome = Outcome {
-                status: answer.status,
-                body_bytes,
-                cache: answer.outcome.map_or("-", |outcome| outcome.as_str()),
-                upstream: None,
-            };
+            let outcome = Outcome::made_here(answer, body_bytes);
             let access_log = &state.snapshot.load().access_log;
             log.write(access_log, head, state.clock.unix(), outcome);
         }
@@ -294,13 +288,7 @@ fn is_small(body: &Body) -> bool {
 
 fn header_of(answer: &Answer, hsts: Option<&HeaderValue>) -> Option<ResponseHeader> {
     let mut header = response_header_of_http2(answer)?;
-    if let Some(hsts) = hsts
-        && !header.headers.contains_key(STRICT_TRANSPORT_SECURITY)
-    {
-        header
-            .insert_header(STRICT_TRANSPORT_SECURITY, hsts.clone())
-            .ok()?;
-    }
+    stay_with_https(&mut header, hsts).ok()?;
     Some(header)
 }
 

@@ -337,17 +337,11 @@ impl Lane {
             Err(WriteError::Client(_)) | Ok(()) => {}
         }
         if let Some(log) = &answered.log {
-            let outcome = answered.answer.outcome;
             log.write(
                 &self.state.snapshot.load().access_log,
                 &connection.incoming,
                 self.state.clock.unix(),
-                Outcome {
-                    status: answered.answer.status,
-                    body_bytes,
-                    cache: outcome.map_or("-", |outcome| outcome.as_str()),
-                    upstream: None,
-                },
+                Outcome::made_here(&answered.answer, body_bytes),
             );
         }
         result

@@ -8,6 +8,7 @@ use crate::access_log::{AccessLog, Record};
 use crate::clock::UnixTime;
 use crate::request::fields::Fields;
 use crate::request::head::{RequestHead, Version};
+use crate::site::Answer;
 use crate::site::auth::User;
 
 /// A request's part of its log line; made only when a log is written. The texts are in the head's bytes, wherever they are
@@ -80,6 +81,18 @@ pub struct Outcome {
     pub cache: &'static str,
     /// Who answered behind us, and microseconds until that answer was complete.
     pub upstream: Option<(&'static str, Option<u64>)>,
+}
+
+impl Outcome {
+    /// That of an answer made here, of whose content so many bytes were sent.
+    pub fn made_here(answer: &Answer, body_bytes: u64) -> Outcome {
+        Outcome {
+            status: answer.status,
+            body_bytes,
+            cache: answer.outcome.map_or("-", |outcome| outcome.as_str()),
+            upstream: None,
+        }
+    }
 }
 
 impl LogEntry {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::STRICT_TRANSPORT_SECURITY;
 use pingora_cache::key::CacheKey;
 use pingora_cache::{CacheMeta, ForcedFreshness, HitHandler, NoCacheReason, RespCacheable};
 use pingora_core::modules::http::HttpModules;
@@ -23,7 +22,7 @@ use crate::edge::failure::{CLIENT_GONE, cause_of, limit_of, status_error, status
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::http2_head::Lending;
 use crate::edge::log_entry::Outcome;
-use crate::edge::rendered::answer_locally;
+use crate::edge::rendered::{answer_locally, stay_with_https};
 use crate::edge::tunnel::Grant;
 use crate::edge::{intake, upstream_request, upstream_response};
 use crate::fastcgi::session::{Responder, ResponderRequest};
@@ -345,11 +344,7 @@ impl ProxyHttp for Proxy {
         if ends_by_close || self.state.lifecycle.draining() {
             session.set_keepalive(None);
         }
-        if let Some(hsts) = &passage.handed()?.hsts
-            && !response.headers.contains_key(STRICT_TRANSPORT_SECURITY)
-        {
-            response.insert_header(STRICT_TRANSPORT_SECURITY, hsts.clone())?;
-        }
+        stay_with_https(response, passage.handed()?.hsts.as_ref())?;
         caching::tell(session, passage.handed()?, passage.refusal, response)
     }
 

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::io;
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::STRICT_TRANSPORT_SECURITY;
 use pingora_core::protocols::http::HttpTask;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::ResponseHeader;
@@ -54,6 +56,19 @@ fn with_fields(mut header: ResponseHeader, head: &[u8]) -> Option<ResponseHeader
             .ok()?;
     }
     Some(header)
+}
+
+/// Tells browsers to use https alone, unless the answer says something of it.
+///
+/// # Errors
+/// None that a valid value could meet.
+pub fn stay_with_https(response: &mut ResponseHeader, hsts: Option<&HeaderValue>) -> Result<()> {
+    match hsts {
+        Some(hsts) if !response.headers.contains_key(STRICT_TRANSPORT_SECURITY) => {
+            response.insert_header(STRICT_TRANSPORT_SECURITY, hsts.clone())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Answers with a status of ours.
