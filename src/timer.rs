@@ -21,9 +21,9 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         watch: config,
         under_way: None,
     };
-    let mut following: Option<JoinHandle<()>> = None;
-    let mut opening: Option<JoinHandle<()>> = None;
-    let mut certificates: Option<JoinHandle<()>> = None;
+    let mut following = Aside::default();
+    let mut opening = Aside::default();
+    let mut certificates = Aside::default();
     loop {
         every.tick().await;
         let snapshot = state.snapshot.load_full();
@@ -32,20 +32,15 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         for site in snapshot.sites.all() {
             site.forget_unused(now);
         }
-        if opening.as_ref().is_none_or(JoinHandle::is_finished) {
-            let pages = state.pages;
-            opening = Some(tokio::task::spawn_blocking(|| pages.tick()));
-        }
-        if !state.tls.all().is_empty() && certificates.as_ref().is_none_or(JoinHandle::is_finished)
-        {
+        let pages = state.pages;
+        opening.begin(|| pages.tick());
+        if !state.tls.all().is_empty() {
             let state = state.clone();
-            certificates = Some(tokio::task::spawn_blocking(move || state.tls.look()));
+            certificates.begin(move || state.tls.look());
         }
-        if following.as_ref().is_none_or(JoinHandle::is_finished) && snapshot.follows_files() {
+        if snapshot.follows_files() {
             let snapshot = snapshot.clone();
-            following = Some(tokio::task::spawn_blocking(move || {
-                snapshot.look_at_files()
-            }));
+            following.begin(move || snapshot.look_at_files());
         }
         if snapshot.settings.watch_config && looking.sees_a_change().await {
             changed.notify_one();
@@ -56,6 +51,18 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
             .spawn(move || cache.tick());
         if let Err(error) = ticked {
             tracing::warn!(%error, "the cache's timer could not run");
+        }
+    }
+}
+
+/// Work off the workers, one after the other: what has not come back is waited for by nobody, and nothing is begun beside it.
+#[derive(Default)]
+struct Aside(Option<JoinHandle<()>>);
+
+impl Aside {
+    fn begin(&mut self, work: impl FnOnce() + Send + 'static) {
+        if self.0.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.0 = Some(tokio::task::spawn_blocking(work));
         }
     }
 }

@@ -49,7 +49,11 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Limits {
         headers: section.count("headers", default.headers, 1..=256),
         max_body: section.size("max_body", default.max_body, MAX_BODY),
         connections: section.auto_or_count("connections", 1..=10_000_000),
-        connections_per_address: off_or_count(&section, "connections_per_address"),
+        connections_per_address: section.word_or_count(
+            "connections_per_address",
+            "off",
+            1..=10_000_000,
+        ),
         streams: section.count("streams", default.streams, 1..=10_000),
         requests_per_connection: section.count(
             "requests_per_connection",
@@ -57,20 +61,6 @@ pub fn read(top: &Section<'_, '_>, report: &Report) -> Limits {
             1..=1_000_000_000_000,
         ),
     }
-}
-
-/// A number, or `off` for none.
-fn off_or_count(section: &Section<'_, '_>, key: &str) -> Option<usize> {
-    let count = section.read(key, |value| match scalar::word(value) {
-        Some("off") => Ok(None),
-        _ => scalar::count(value, 1..=10_000_000)
-            .map(Some)
-            .map_err(|wrong| Wrong {
-                expected: format!("{}, or off", wrong.expected),
-                ..wrong
-            }),
-    });
-    count.flatten()
 }
 
 fn size(default: usize) -> u64 {

@@ -122,12 +122,22 @@ impl<'t, 'r> Section<'t, 'r> {
 
     /// A whole number, or `auto` for none.
     pub fn auto_or_count(&self, key: &str, range: RangeInclusive<usize>) -> Option<usize> {
+        self.word_or_count(key, "auto", range)
+    }
+
+    /// A whole number, or this word for none.
+    pub fn word_or_count(
+        &self,
+        key: &str,
+        none: &str,
+        range: RangeInclusive<usize>,
+    ) -> Option<usize> {
         self.read(key, |value| match scalar::word(value) {
-            Some("auto") => Ok(None),
+            Some(word) if word == none => Ok(None),
             _ => scalar::count(value, range)
                 .map(Some)
                 .map_err(|wrong| Wrong {
-                    expected: format!("{}, or auto", wrong.expected),
+                    expected: format!("{}, or {none}", wrong.expected),
                     ..wrong
                 }),
         })
