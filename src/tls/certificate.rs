@@ -174,38 +174,9 @@ mod tests {
             certificate: folder.path().join("fullchain.pem"),
             key: folder.path().join("privkey.pem"),
         };
-        fs::write(&files.certificate, pem("CERTIFICATE", made.cert.der())).expect("written");
-        let key = made.signing_key.serialize_der();
-        fs::write(&files.key, pem("PRIVATE KEY", &key)).expect("written");
+        fs::write(&files.certificate, made.cert.pem()).expect("written");
+        fs::write(&files.key, made.signing_key.serialize_pem()).expect("written");
         Written { folder, files }
-    }
-
-    /// As openssl writes it.
-    fn pem(label: &str, der: &[u8]) -> String {
-        use std::fmt::Write as _;
-        const DIGITS: &[u8; 64] =
-            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let mut text = format!("-----BEGIN {label}-----\n");
-        for line in der.chunks(48) {
-            for three in line.chunks(3) {
-                let bits = three
-                    .iter()
-                    .fold(0u32, |bits, byte| bits << 8 | u32::from(*byte))
-                    << (8 * (3 - three.len()));
-                for place in 0..4 {
-                    let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
-                    let shown = if place <= three.len() {
-                        char::from(digit)
-                    } else {
-                        '='
-                    };
-                    text.push(shown);
-                }
-            }
-            text.push('\n');
-        }
-        let _ = writeln!(text, "-----END {label}-----");
-        text
     }
 
     #[test]

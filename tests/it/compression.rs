@@ -8,6 +8,7 @@ use crate::support::document_root::DocumentRoot;
 use crate::support::eventually;
 use crate::support::mode::in_each_mode;
 use crate::support::nostat::{Config, Nostat};
+use crate::support::numbers::Numbers;
 
 const PATH: &str = "/wp-content/script.js";
 
@@ -18,14 +19,8 @@ fn script(version: u32) -> Vec<u8> {
 
 /// What no coding makes smaller.
 fn noise() -> Vec<u8> {
-    let mut state = 1u64;
-    let next = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 56) as u8
-    };
-    (0..50_000).map(next).collect()
+    let mut numbers = Numbers(1);
+    (0..50_000).map(|_| numbers.below(256) as u8).collect()
 }
 
 fn decoded(answer: &Response) -> Vec<u8> {

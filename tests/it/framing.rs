@@ -5,30 +5,10 @@ use crate::support::client::{Cut, find};
 use crate::support::document_root::DocumentRoot;
 use crate::support::fake_origin::{FakeOrigin, OriginRequest};
 use crate::support::nostat::{Config, Nostat};
+use crate::support::numbers::Numbers;
 
 /// Connections that are made unless `FRAMINGS` says another number; `FRAMING_SEED` is where they begin.
 const CONNECTIONS: u64 = 2_000;
-
-/// Numbers that look random and are the same for the same seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound.max(1)
-    }
-
-    fn one_of<'a>(&mut self, all: &[&'a [u8]]) -> &'a [u8] {
-        all[self.below(all.len())]
-    }
-
-    fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-}
 
 /// A request as whoever is behind the server has to see it.
 #[derive(PartialEq, Eq)]

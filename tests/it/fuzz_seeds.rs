@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::support::numbers::Numbers;
+
 #[path = "../fuzz/targets/client.rs"]
 mod client;
 #[path = "../fuzz/targets/htaccess.rs"]
@@ -13,19 +15,6 @@ mod preconditions;
 mod settings;
 #[path = "../fuzz/targets/two_readers.rs"]
 mod two_readers;
-
-/// Numbers that look random and are the same each time.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound.max(1)
-    }
-}
 
 /// A seed with a few changes: bytes set, cut out, doubled, or taken over from another seed.
 fn changed(seeds: &[Vec<u8>], numbers: &mut Numbers) -> Vec<u8> {

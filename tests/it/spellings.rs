@@ -4,6 +4,7 @@ use crate::support::client::request;
 use crate::support::document_root::DocumentRoot;
 use crate::support::fake_responder::{FakeResponder, Script};
 use crate::support::nostat::{Config, Nostat};
+use crate::support::numbers::Numbers;
 
 /// Stands in every file that nobody may have.
 const MARK: &str = "MARK-of-a-secret";
@@ -65,19 +66,6 @@ const PRIVATE: &[&str] = &[
 
 /// The same in the root alone: elsewhere they may be meant for visitors.
 const PRIVATE_IN_ROOT: &[&str] = &["site.zip", "site.tar.gz", "readme.html", "license.txt"];
-
-/// Numbers that look random and are the same each time.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % bound.max(1)
-    }
-}
 
 /// A path spelt in another way: some of its bytes escaped, once or twice, in another case, with a few things before, behind or
 /// between.

@@ -85,40 +85,15 @@ pub const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustl
 /// Writes a certificate for this name and its key as PEM; its bytes.
 fn write_certificate(folder: &Path, stem: &str, name: &str) -> Vec<u8> {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
-    let pem = |label: &str, der: &[u8]| {
-        let coded = base64(der);
-        format!("-----BEGIN {label}-----\n{coded}\n-----END {label}-----\n")
-    };
     // The key first: the pair is whole when the certificate stands there.
-    let (key, certificate) = (made.signing_key.serialize_der(), made.cert.der().to_vec());
     let put = |suffix: &str, text: String| {
         let beside = folder.join("beside");
         fs::write(&beside, text).unwrap();
         fs::rename(beside, folder.join(format!("{stem}.{suffix}"))).unwrap();
     };
-    put("key", pem("PRIVATE KEY", &key));
-    put("crt", pem("CERTIFICATE", &certificate));
-    certificate
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let groups = bytes.chunks(3).flat_map(|group| {
-        let bits = group
-            .iter()
-            .fold(0u32, |bits, byte| bits << 8 | u32::from(*byte))
-            << (8 * (3 - group.len()));
-        (0..4).map(move |place| match place <= group.len() {
-            true => char::from(DIGITS[(bits >> (18 - 6 * place) & 63) as usize]),
-            false => '=',
-        })
-    });
-    let digits: Vec<char> = groups.collect();
-    let lines: Vec<String> = digits
-        .chunks(64)
-        .map(|line| line.iter().collect())
-        .collect();
-    lines.join("\n")
+    put("key", made.signing_key.serialize_pem());
+    put("crt", made.cert.pem());
+    made.cert.der().to_vec()
 }
 
 struct Secure {

@@ -7,6 +7,7 @@ pub mod fake_responder;
 pub mod history;
 pub mod mode;
 pub mod nostat;
+pub mod numbers;
 
 use std::thread;
 use std::time::{Duration, Instant};
