@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::Buf;
 use pingora_core::apps::HttpServerApp;
@@ -19,6 +18,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::clock::Tick;
 use crate::edge::answer_writer::{Manner, WriteError, write_answer};
 use crate::edge::connection::{Connection, Filled};
+use crate::edge::crowding::{LOOKED_AROUND, for_beginning, for_idling, is_crowded};
 use crate::edge::date::Persistence;
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
 use crate::edge::held_back::Share;
@@ -92,14 +92,10 @@ impl Wait {
 
     /// Until when it is waited. Where connections run out, who says nothing leaves the place to others.
     fn deadline(self, limits: &Limits, crowded: bool) -> Tick {
-        let (since, patience, at_least) = match self {
-            Wait::ForHead(since) => (since, limits.request_head, CROWDED_HEAD),
-            Wait::Idle(since) => (since, limits.keep_alive, CROWDED_KEEP_ALIVE),
-        };
-        since.plus(match crowded {
-            true => patience.min(at_least),
-            false => patience,
-        })
+        match self {
+            Wait::ForHead(since) => since.plus(for_beginning(limits.request_head, crowded)),
+            Wait::Idle(since) => since.plus(for_idling(limits.keep_alive, crowded)),
+        }
     }
 }
 
@@ -213,18 +209,12 @@ impl Lane {
         }
     }
 
-    /// Whether connections are about to run out.
-    fn is_crowded(&self) -> bool {
-        let most = self.state.most_connections();
-        self.state.lifecycle.connections() >= most - most / CROWDED_SHARE
-    }
-
     /// Waits for more of a head; false when the connection is to be closed.
     async fn fill(&mut self, connection: &mut Connection, wait: Wait, limits: &Limits) -> bool {
         let most = limits.head_size;
         let mut next_look = wait.since().plus(LOOKED_AROUND);
         let (deadline, mut filled) = loop {
-            let deadline = wait.deadline(limits, self.is_crowded());
+            let deadline = wait.deadline(limits, is_crowded(&self.state));
             let until = self
                 .leave_at
                 .map_or(deadline, |leave_at| leave_at.min(deadline));
@@ -451,12 +441,5 @@ pub fn refresh(state: &Arc<State>, door: &Arc<Door>, stop: &ShutdownWatch, lent:
 
 /// Bytes of an answer that nobody reads, in one piece.
 const REFRESH_BUFFER: usize = 64 * 1024;
-/// Connections are about to run out when the last part of so many is begun.
-const CROWDED_SHARE: usize = 8;
-/// Times for a head, and between requests, when connections are about to run out.
-const CROWDED_HEAD: Duration = Duration::from_secs(3);
-const CROWDED_KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How often a connection that waits looks whether it has become crowded.
-const LOOKED_AROUND: Duration = Duration::from_secs(10);
 /// Room for the head of a page, beside its content.
 const HEAD_ROOM: u64 = 64 * 1024;

@@ -5,6 +5,7 @@
 //! - [`turn`] decides what the bytes read so far ask for.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
 //! - [`socket`] puts bytes into a connection's socket, asks about it, and resets it.
+//! - [`crowding`] is what changes when connections are about to run out.
 //! - [`deadline`] and [`date`] are what makes time cost nothing per request.
 //! - [`answer_writer`] writes an [`Answer`](crate::site::Answer) on HTTP/1.
 //! - [`listener`] is how a connection comes in.
@@ -36,6 +37,7 @@ pub mod attempts;
 pub mod caching;
 pub mod close_delimited;
 pub mod connection;
+pub mod crowding;
 pub mod date;
 pub mod deadline;
 pub mod failure;

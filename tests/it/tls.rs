@@ -96,6 +96,12 @@ fn write_certificate(folder: &Path, stem: &str, name: &str) -> Vec<u8> {
     made.cert.der().to_vec()
 }
 
+/// Connections to the server that are open, whatever they came in at.
+pub fn open_connections(socket: &Path) -> u64 {
+    let metrics = ask(socket, "GET", "/metrics").1;
+    sample(&metrics, "nostat_connections").unwrap()
+}
+
 struct Secure {
     root: DocumentRoot,
     responder: FakeResponder,
@@ -310,7 +316,7 @@ fn the_oldest_version_is_what_the_settings_say() {
 fn what_is_no_handshake_gets_no_answer_and_is_counted() {
     let secure = Secure::with("self_signed");
     let (config, socket) = with_socket(&secure.root, secure.config.clone());
-    let server = Nostat::start(&config.top("limits", "{request_head: 1s}"));
+    let _server = Nostat::start(&config.top("limits", "{request_head: 1s}"));
     for bytes in [
         &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..],
         &[0; 2000],
@@ -336,8 +342,53 @@ fn what_is_no_handshake_gets_no_answer_and_is_counted() {
     };
     assert_eq!(counted("done"), 1);
     assert_eq!(counted("failed") + counted("late"), 4);
-    eventually("all are gone", || (server.established() == 0).then_some(()));
+    eventually("all are gone", || {
+        (open_connections(&socket) == 0).then_some(())
+    });
     secure.responder.assert_not_called();
+}
+
+/// Silent connections once took all places for handshakes.
+#[test]
+fn who_says_nothing_keeps_nobody_else_from_a_handshake() {
+    let secure = Secure::with("self_signed");
+    let (config, socket) = with_socket(&secure.root, secure.config.clone());
+    let config = config.top("limits", "{request_head: 60s, connections: 4000}");
+    let _server = Nostat::start_limited(&config, 8192);
+    let silent: Vec<Connection> = (0..1030)
+        .map(|_| Connection::open(secure.address))
+        .collect();
+    eventually("all have come in", || {
+        (open_connections(&socket) >= silent.len() as u64).then_some(())
+    });
+    let mut connection = secure.connect("a.test");
+    connection.get(STYLE_PATH).assert(200, STYLE_BYTES);
+    let metrics = ask(&socket, "GET", "/metrics").1;
+    let listen = secure.address;
+    let refused = format!("nostat_tls_handshakes_total{{listen=\"{listen}\",result=\"refused\"}}");
+    assert_eq!(sample(&metrics, &refused), Some(0));
+}
+
+/// One byte is no reason to wait for the rest for ever.
+#[test]
+fn a_handshake_that_has_begun_has_an_end() {
+    let secure = Secure::with("self_signed");
+    let (config, socket) = with_socket(&secure.root, secure.config.clone());
+    let server = Nostat::start(&config.top("limits", "{request_head: 1s}"));
+    let mut begun = Connection::open(secure.address);
+    begun.send(&[0x16, 3, 1]);
+    begun.expect_end();
+    let metrics = ask(&socket, "GET", "/metrics").1;
+    let listen = secure.address;
+    let late = format!("nostat_tls_handshakes_total{{listen=\"{listen}\",result=\"late\"}}");
+    assert_eq!(sample(&metrics, &late), Some(1));
+    // A silent one ends with the process, which does not wait for it.
+    let mut silent = Connection::open(secure.address);
+    eventually("it has come in", || {
+        (open_connections(&socket) > 0).then_some(())
+    });
+    assert!(server.stop().status.success());
+    silent.expect_end();
 }
 
 #[test]
@@ -456,5 +507,30 @@ fn browsers_are_told_to_stay_with_https_on_https_alone() {
         assert_eq!(told, Some("max-age=15552000"), "{path}");
         let plain = server.get(path);
         assert_eq!(plain.field("strict-transport-security"), None, "{path}");
+    }
+}
+
+#[test]
+fn what_a_site_says_of_https_itself_is_not_said_twice() {
+    let secure = Secure::with("{self_signed: on, hsts: 180d}");
+    let own = "[{match: \"/\", set: {strict-transport-Security: max-age=7}}]";
+    let config = secure.config.clone().site("headers", own);
+    let _server = Nostat::start(&config);
+    let mut connection = secure.connect("example.com");
+    // A body in memory, one of a file, two ranges of it, and none.
+    secure.root.write("wp-content/large.bin", &[b'x'; 300_000]);
+    for (path, fields) in [
+        (STYLE_PATH, &[][..]),
+        ("/wp-content/large.bin", &[]),
+        (STYLE_PATH, &[("Range", "bytes=0-0,2-2")]),
+        (STYLE_PATH, &[("If-None-Match", "*")]),
+    ] {
+        let answer = connection.get_with(path, fields);
+        let told = answer.fields.iter();
+        let told: Vec<&str> = told
+            .filter(|(name, _)| name.eq_ignore_ascii_case("strict-transport-security"))
+            .map(|(_, value)| &**value)
+            .collect();
+        assert_eq!(told, ["max-age=7"], "{path} {fields:?}");
     }
 }
