@@ -20,7 +20,7 @@ use crate::support::document_root::{DocumentRoot, STYLE_BYTES, STYLE_PATH};
 use crate::support::eventually;
 use crate::support::fake_responder::{FakeResponder, Gate, Script, Step};
 use crate::support::nostat::{Config, Nostat, free_port};
-use crate::tls;
+use crate::{http2_limits, tls};
 
 /// Answers in the words of both protocols.
 pub struct Answer {
@@ -565,4 +565,103 @@ fn a_client_with_tls_may_choose_it() {
         secure.complete_io(&mut socket).unwrap();
     }
     assert_eq!(secure.alpn_protocol(), Some(&b"h2"[..]));
+}
+
+/// What came of one stream.
+#[derive(Debug, PartialEq, Eq)]
+enum Came {
+    Answered(u16),
+    Reset,
+}
+
+/// Asks for these very bytes as `:path`.
+async fn ask_raw(address: SocketAddr, path: &[u8]) -> Came {
+    let mut stream = raw(address).await;
+    let mut block = b"\x82\x86\x41\x0bexample.com\x04".to_vec();
+    block.push(u8::try_from(path.len()).unwrap());
+    block.extend_from_slice(path);
+    stream.write_all(&frame(1, 5, 1, &block)).await.unwrap();
+    loop {
+        match http2_limits::next_frame(&mut stream).await {
+            Some((1, _, 1, block)) => return Came::Answered(status_in(&block)),
+            Some((3, ..)) | None => return Came::Reset,
+            Some(_) => {}
+        }
+    }
+}
+
+/// The status that a block of fields begins with (RFC 7541, appendix A).
+fn status_in(block: &[u8]) -> u16 {
+    let first = block.iter().position(|byte| byte & 0xe0 != 0x20).unwrap();
+    match block[first] {
+        0x88 => 200,
+        0x89 => 204,
+        0x8a => 206,
+        0x8b => 304,
+        0x8c => 400,
+        0x8d => 404,
+        0x8e => 500,
+        // A literal, whose text may be in Huffman's code: three digits are two bytes then, or a few bits more.
+        0x08 | 0x48 => match block[first + 1] {
+            3 => std::str::from_utf8(&block[first + 2..first + 5])
+                .unwrap()
+                .parse()
+                .unwrap(),
+            length => {
+                let length = usize::from(length & 0x7f);
+                digits(&block[first + 2..first + 2 + length])
+            }
+        },
+        other => panic!("{other:#x}"),
+    }
+}
+
+/// Digits in Huffman's code (RFC 7541, appendix B): 0 to 2 have five bits, 3 to 9 six.
+fn digits(code: &[u8]) -> u16 {
+    let mut bits = code
+        .iter()
+        .flat_map(|byte| (0..8).rev().map(move |at| u16::from(byte >> at & 1)));
+    let mut take = |count: usize| bits.by_ref().take(count).fold(0, |all, bit| all << 1 | bit);
+    (0..3).fold(0, |status, _| {
+        let digit = match take(5) {
+            short @ 0..=2 => short,
+            long => (long << 1 | take(1)) - 0x19 + 3,
+        };
+        status * 10 + digit
+    })
+}
+
+/// Each byte in a path, at its end and in a query: what is answered is what the lane answers, or the stream is refused.
+#[test]
+fn no_byte_of_a_target_means_something_else_than_on_the_lane() {
+    let both = both("{}");
+    let server = Nostat::start(&both.config);
+    let runtime = Client::connect(both.h2).runtime;
+    for byte in 0..=u8::MAX {
+        for (before, after) in [(STYLE_PATH, ""), ("/a/", "x"), ("/a/?q=", "x"), ("", "a")] {
+            let target = [before.as_bytes(), &[byte], after.as_bytes()].concat();
+            let head = [b"GET ", &*target, b" HTTP/1.1\r\nHost: example.com\r\n\r\n"].concat();
+            let mut lane = server.connect();
+            lane.send(&head);
+            let lane = lane.read("GET").status;
+            let second = runtime.block_on(ask_raw(both.h2, &target));
+            let what = target.escape_ascii();
+            match second {
+                // `http` drops a fragment before anybody here sees it: see http2_head.
+                Came::Answered(status) if byte == b'#' => {
+                    assert_eq!((status, lane), (200, 400), "{what}");
+                }
+                Came::Answered(status) => assert_eq!(status, lane, "{what}"),
+                Came::Reset if lane == 400 => {}
+                // What no URI may have (RFC 3986 §2), and the lane lets pass.
+                Came::Reset => assert!(b"<>\"`".contains(&byte) || byte >= 0x80, "{what}"),
+            }
+        }
+    }
+    let latin = "/wp-content/f\u{fc}r.css".as_bytes();
+    both.root.write("wp-content/f\u{fc}r.css", b"umlaut");
+    assert_eq!(
+        runtime.block_on(ask_raw(both.h2, latin)),
+        Came::Answered(200)
+    );
 }

@@ -25,10 +25,10 @@ const LARGE: &str = "/wp-content/large.bin";
 const HTML: &str = "Content-Type: text/html; charset=UTF-8\r\n";
 
 /// A frame as it came: kind, flags, stream, payload.
-type Frame = (u8, u8, u32, Vec<u8>);
+pub type Frame = (u8, u8, u32, Vec<u8>);
 
 /// The next frame; none at the end.
-async fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
+pub async fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
     let mut head = [0; 9];
     timeout(DEADLINE, stream.read_exact(&mut head))
         .await
