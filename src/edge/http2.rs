@@ -148,6 +148,10 @@ enum Stage {
 }
 
 /// What has happened on a connection.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "taken apart where it is made; a box would cost each request an allocation"
+)]
 enum Event {
     Accepted(H2Accept),
     /// The order to stop was given.
