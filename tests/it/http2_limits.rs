@@ -98,6 +98,19 @@ fn idle_connections_leave_their_places_to_others_when_these_run_out() {
 }
 
 #[test]
+fn a_connection_without_a_request_has_the_time_of_a_head() {
+    let served = served("{keep_alive: 10m, request_head: 1s}");
+    Client::connect(served.both.h2).runtime.block_on(async {
+        let mut stream = raw(served.both.h2).await;
+        let mut goaway = false;
+        while let Some((kind, ..)) = next_frame(&mut stream).await {
+            goaway |= kind == 7;
+        }
+        assert!(goaway);
+    });
+}
+
+#[test]
 fn an_idle_connection_ends_with_the_number_of_its_last_stream() {
     let served = served("{keep_alive: 1s}");
     Client::connect(served.both.h2).runtime.block_on(async {
@@ -192,6 +205,7 @@ fn a_connection_is_not_idle_while_an_answer_has_not_been_taken() {
     // From now on as long as another connection may be idle.
     runtime.block_on(async {
         let mut other = raw(served.both.h2).await;
+        other.write_all(&frame(1, 5, 1, HEADERS)).await.unwrap();
         while next_frame(&mut other).await.is_some() {}
     });
     let bytes = runtime.block_on(async {
@@ -476,6 +490,9 @@ fn added(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTree
     added.filter(|(_, added)| *added > 0).collect()
 }
 
+/// Method, path, fields and body.
+type Asked<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a [u8]);
+
 #[test]
 fn the_log_and_the_counters_say_of_a_request_what_they_say_of_one_on_the_lane() {
     let both = both("{}");
@@ -495,7 +512,7 @@ fn the_log_and_the_counters_say_of_a_request_what_they_say_of_one_on_the_lane() 
     ];
     let range = [("range", "bytes=2-4")];
     let unmodified = [("if-none-match", "*")];
-    let requests: [(&str, &str, &[(&str, &str)], &[u8]); 9] = [
+    let requests: [Asked<'_>; 9] = [
         ("GET", STYLE_PATH, &agent, b""),
         ("HEAD", STYLE_PATH, &[], b""),
         ("GET", STYLE_PATH, &range, b""),
