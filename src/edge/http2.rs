@@ -72,9 +72,10 @@ pub async fn serve(
     let digest = digest_of(&stream);
     let local = arrival.local(&stream);
     let (stream, watch) = WatchedStream::new(stream, limits.for_answer());
-    let opened = open(&state, Box::new(stream), &limits).await;
+    // Only needed now, and large: no part of what an idle connection keeps.
+    let opened = Box::pin(open(&state, Box::new(stream), &limits)).await;
     if let Some(connection) = opened {
-        let wire = Wire {
+        let mut wire = Wire {
             connection,
             digest,
             watch: watch.clone(),
@@ -165,7 +166,7 @@ enum Event {
 }
 
 impl Wire {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let mut malformed = 0;
         loop {
             match std::future::poll_fn(|cx| self.poll_event(cx)).await {
