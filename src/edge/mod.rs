@@ -1,7 +1,8 @@
 //! The doors: where connections come in and answers go out.
 //!
 //! - [`lane`] reads HTTP/1 requests and writes the answers that are made here; it lends everything else to Pingora.
-//! - [`http2`] is the second door: HTTP/2 streams, decided upon as the lane's requests; [`http2_head`] are their heads.
+//! - [`http2`] is the second door: a connection of HTTP/2; [`http2_request`] are the requests on it, decided upon as the lane's;
+//!   [`http2_head`] are their heads.
 //! - [`stream_body`] is an answer's body on its way into a stream, [`watched_stream`] the connection below the streams.
 //! - [`turn`] decides what the bytes read so far ask for.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
@@ -49,6 +50,7 @@ pub mod handed_stream;
 pub mod held_back;
 pub mod http2;
 pub mod http2_head;
+pub mod http2_request;
 pub mod intake;
 pub mod introduction;
 pub mod lane;
