@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::edge::compressing;
 use crate::fastcgi::limiter::Limiter;
 use crate::metrics::BUCKETS;
 use crate::origin::Peer;
@@ -145,6 +146,12 @@ fn compressed(text: &mut Text) {
     let name = "nostat_compressed_bytes";
     text.family(name, "gauge", "Bytes of files that were compressed here.");
     text.sample(name, &[], compression::bytes() as u64);
+    let (plain, coded) = compressing::bytes();
+    let name = "nostat_dynamic_compression_bytes_total";
+    let help = "Bytes of answers of PHP and of origins that were compressed, and that came of it.";
+    text.family(name, "counter", help);
+    text.sample(name, &[("side", "in")], plain);
+    text.sample(name, &[("side", "out")], coded);
 }
 
 fn tls(text: &mut Text, state: &State) {

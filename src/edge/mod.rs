@@ -18,6 +18,7 @@
 //! - [`log_entry`] keeps what the access log needs of a request.
 //! - [`pages`] is what the page cache says to a request.
 //! - [`caching`] is Pingora's cache between a page and the application.
+//! - [`compressing`] compresses answers of PHP and of origins as they pass.
 //! - [`proxy`] is Pingora's side of it: the request's body, the upstream, the answer, the log line.
 //! - [`close_delimited`] is how HTTP/1.0 clients get answers of unknown length.
 //! - [`failure`] says whose fault a failure is, and the status for it.
@@ -27,6 +28,7 @@
 //! - [`attempts`] are the peers of an origin that a request was sent to.
 //! - [`tunnel`] is a WebSocket to an origin.
 //! - [`accel`] answers X-Accel-Redirect and X-Sendfile.
+//! - [`seen_before_the_end`] has changes that an application made while it answered seen at once.
 //! - [`rendered`] turns an answer made here into Pingora's types.
 //! - [`limits`] are the settings of all of these.
 
@@ -35,6 +37,7 @@ pub mod answer_writer;
 pub mod attempts;
 pub mod caching;
 pub mod close_delimited;
+pub mod compressing;
 pub mod connection;
 pub mod date;
 pub mod deadline;
@@ -55,6 +58,7 @@ pub mod pages;
 pub mod per_address;
 pub mod proxy;
 pub mod rendered;
+pub mod seen_before_the_end;
 pub mod sending;
 pub mod socket;
 pub mod tunnel;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::clock::UnixTime;
+use crate::edge::compressing;
 use crate::edge::date::Persistence;
 use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
 use crate::edge::handed_stream::OnEnd;
@@ -384,6 +385,10 @@ impl Lending<'_> {
                 close: seen.persistence() == Persistence::Close || is_refresh,
                 fill,
                 bypass,
+                coding: match is_refresh || head.version == Version::Http10 {
+                    true => None,
+                    false => compressing::wished(&site.settings().compression, head),
+                },
                 answered_here: Arc::default(),
                 cut: Arc::default(),
             },

@@ -8,6 +8,7 @@
 pub mod access_log;
 pub mod admin;
 pub mod auth;
+pub mod compression;
 pub mod hosts;
 pub mod limits;
 pub mod listen;

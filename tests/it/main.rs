@@ -31,6 +31,8 @@ mod compression;
 mod doctor;
 /// Connections at their edges: HTTP/1.0, resets, odd targets, stops.
 mod door_faults;
+/// Answers of PHP and of origins that are compressed as they pass.
+mod dynamic_compression;
 /// Descriptors run out, or nearly: by the process' limit, by many files, by deleted ones.
 mod exhaustion;
 /// The parameters PHP is told about a request.
