@@ -5,17 +5,19 @@ use std::process::ExitCode;
 
 use nostat::admin::{client, table};
 use nostat::cli::{Asking, Command, Examination, Forget, Question, Source};
+use nostat::clock::Clock;
 use nostat::config_watch::ConfigWatch;
 use nostat::doctor;
 use nostat::import;
 use nostat::php_socket::{self, Outcome};
 use nostat::settings::{self, Mistake, Settings};
-use nostat::{logging, server};
+use nostat::{logging, server, tls};
 
 fn main() -> ExitCode {
     match Command::from_process() {
         Command::Check(file) => match settings::load(&file) {
-            Ok(_) => {
+            Ok(settings) => {
+                warn_of_certificates(&settings);
                 say(&format!("{}: ok", file.display()));
                 ExitCode::SUCCESS
             }
@@ -49,6 +51,15 @@ fn main() -> ExitCode {
                 Err(error) => fail(&format!("nostat: {}: {error}", root.display())),
             }
         }
+    }
+}
+
+/// Such a certificate is no reason to refuse the settings: a server that does not start helps nobody.
+fn warn_of_certificates(settings: &Settings) {
+    let now = Clock::system().unix();
+    let all = settings.listen.iter().filter_map(|it| it.tls.as_ref());
+    for trouble in all.flat_map(|tls| tls::validity::troubles(tls, now)) {
+        complain(&format!("warning: {trouble}"));
     }
 }
 

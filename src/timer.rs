@@ -36,7 +36,7 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         opening.begin(|| pages.tick());
         if !state.tls.all().is_empty() {
             let state = state.clone();
-            certificates.begin(move || state.tls.look());
+            certificates.begin(move || state.tls.look(state.clock.unix()));
         }
         if snapshot.follows_files() {
             let snapshot = snapshot.clone();

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::descriptor_cache::counters::EventsSnapshot;
 use crate::descriptor_cache::{Bounds, Usage};
 use crate::snapshot::{Snapshot, State};
+use crate::tls::Trouble;
 
 /// Something to do about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub fn of(state: &State, snapshot: &Snapshot) -> Vec<Warning> {
     let events = state.cache.counters().snapshot().events;
     let mut all = Vec::new();
     all.extend(refused_reload(state));
+    all.extend(state.tls.troubles().iter().map(certificate));
     for (address, limiter) in state.limiters.all() {
         let (in_flight, waiting) = (limiter.in_flight(), limiter.waiting());
         all.extend(busy(&address, in_flight, waiting, limiter.limit()));
@@ -97,6 +99,14 @@ fn refused_reload(state: &State) -> Option<Warning> {
         add: Some("nostat reload".to_owned()),
         place: "on the command line, when it is mended",
     })
+}
+
+fn certificate(trouble: &Trouble) -> Warning {
+    Warning {
+        what: format!("{trouble}."),
+        add: None,
+        place: "where certificates are renewed: a file that has changed is read by itself",
+    }
 }
 
 fn busy(address: &str, in_flight: usize, waiting: usize, slots: Option<usize>) -> Option<Warning> {

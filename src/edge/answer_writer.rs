@@ -48,8 +48,11 @@ pub struct Manner<'a> {
 impl Manner<'_> {
     /// Puts the end of a head behind it.
     fn end(&self, head: &mut Vec<u8>) {
-        if let Some(hsts) = self.hsts {
-            head.extend_from_slice(b"Strict-Transport-Security: ");
+        if let Some(hsts) = self.hsts
+            && !has_field(head, HSTS)
+        {
+            head.extend_from_slice(HSTS);
+            head.extend_from_slice(b": ");
             head.extend_from_slice(hsts.as_bytes());
             head.extend_from_slice(b"\r\n");
         }
@@ -285,6 +288,15 @@ impl Writer<'_> {
     }
 }
 
+/// Whether a head says something of this field already: a site's `headers` may.
+fn has_field(head: &[u8], name: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', head).any(|before| {
+        let line = head.get(before + 1..).unwrap_or_default();
+        let found = line.split_at_checked(name.len());
+        found.is_some_and(|(it, rest)| it.eq_ignore_ascii_case(name) && rest.starts_with(b":"))
+    })
+}
+
 /// The head with its end.
 fn ended(head: &[u8], manner: Manner<'_>) -> Vec<u8> {
     let mut whole = Vec::with_capacity(head.len() + HEAD_END);
@@ -351,5 +363,6 @@ const SENT: u64 = 512 * 1024;
 /// Seconds for which a file must not have changed for that.
 const AT_REST: i64 = 10;
 const SENDFILE_CHUNK: usize = 1024 * 1024;
+const HSTS: &[u8] = b"Strict-Transport-Security";
 /// Room for the date and what is said of the connection.
 const HEAD_END: usize = 64;

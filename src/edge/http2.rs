@@ -4,13 +4,15 @@
 //! log line is the same one. What is answered here is written to the stream; everything else goes to Pingora, which has the
 //! stream itself.
 
+use std::future::Future as _;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
-use std::time::Duration;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures::task::AtomicWaker;
 use http::HeaderValue;
 use pingora_core::apps::HttpServerApp as _;
 use pingora_core::protocols::http::ServerSession;
@@ -20,33 +22,41 @@ use pingora_core::protocols::http::v2::server::{
 use pingora_core::protocols::{Digest, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_http::ResponseHeader;
-use tokio::sync::Notify;
 
 use crate::clock::Tick;
 use crate::edge::Limits;
 use crate::edge::connection::Connection;
+use crate::edge::crowding::{LOOKED_AROUND, for_beginning, for_idling, is_crowded};
+use crate::edge::deadline::Deadline;
+use crate::edge::handed_session::HandedSession;
 use crate::edge::http2_head::{self, Lending};
 use crate::edge::listener::Arrival;
 use crate::edge::log_entry::Outcome;
+use crate::edge::pace::Patience;
 use crate::edge::proxy::Door;
 use crate::edge::rendered::{BodyPieces, response_header_of_http2, stay_with_https};
+use crate::edge::stream_body::{StreamBody, StreamError};
 use crate::edge::turn::{Answered, Asked, Lent, Turn};
+use crate::edge::watched_stream::{Watch, WatchedStream};
 use crate::edge::{lane, pages};
 use crate::hot_paths::Sighting;
+use crate::lifecycle::{DrainSignal, IDLE_GRACE};
 use crate::limited::Limit;
 use crate::request::head::HeadScan;
 use crate::site::{Answer, Body};
 use crate::snapshot::{Snapshot, State};
 
-/// One connection, shared by its streams.
+/// What the streams of one connection share.
 struct Shared {
     state: Arc<State>,
     door: Arc<Door>,
     stop: ShutdownWatch,
     arrival: Arrival,
     local: Option<SocketAddr>,
+    /// Streams that have a task of their own.
     streams: AtomicUsize,
-    ended: Notify,
+    /// The connection's own task, which looks whether it is idle when the last of them has ended.
+    task: AtomicWaker,
 }
 
 /// Serves one connection until it ends.
@@ -60,51 +70,195 @@ pub async fn serve(
     let limits = state.snapshot.load().limits.clone();
     let (stream, _, _) = connection.into_parts();
     let digest = digest_of(&stream);
-    let shared = Arc::new(Shared {
-        local: arrival.local(&stream),
-        state,
-        door,
-        stop,
-        arrival,
-        streams: AtomicUsize::new(0),
-        ended: Notify::new(),
-    });
-    let opened = handshake(stream, Some(options(&limits)));
-    let Ok(Ok(mut connection)) = tokio::time::timeout(limits.request_head, opened).await else {
-        return;
-    };
-    let mut order = shared.state.lifecycle.order();
-    let (mut leaving, mut malformed, mut requests) = (false, 0, 0);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            _ = order.wait_for(|stop| *stop), if !leaving => {
-                connection.graceful_shutdown();
-                leaving = true;
-                continue;
-            }
-            accepted = HttpSession::from_h2_conn(&mut connection, digest.clone()) => accepted,
-            () = shared.idle(limits.keep_alive) => return,
+    let local = arrival.local(&stream);
+    let (stream, watch) = WatchedStream::new(stream, limits.for_answer());
+    let opened = open(&state, Box::new(stream), &limits).await;
+    if let Some(connection) = opened {
+        let wire = Wire {
+            connection,
+            digest,
+            watch: watch.clone(),
+            drain: state.lifecycle.drain_signal(),
+            stage: Stage::Serving,
+            idle_since: None,
+            next_look: Tick::default(),
+            deadline: Deadline::default(),
+            limits,
+            shared: Arc::new(Shared {
+                local,
+                state: state.clone(),
+                door,
+                stop,
+                arrival,
+                streams: AtomicUsize::new(0),
+                task: AtomicWaker::new(),
+            }),
         };
-        match accepted {
-            Ok(Some(H2Accept::Session(session))) => {
-                requests += 1;
-                if requests == limits.requests_per_connection && !leaving {
-                    shared.state.limited.count(Limit::RequestsPerConnection);
-                    connection.graceful_shutdown();
-                    leaving = true;
+        wire.run().await;
+    }
+    if let Some(exceeded) = watch.exceeded() {
+        state.limited.count(exceeded.by_answer());
+    }
+}
+
+type Http2Connection = h2::server::Connection<Stream, Bytes>;
+
+/// Takes in what a connection begins with (RFC 9113 §3.4), in the time for a head.
+async fn open(state: &State, stream: Stream, limits: &Limits) -> Option<Http2Connection> {
+    let patience = for_beginning(limits.request_head, is_crowded(state));
+    let opened = tokio::time::timeout(patience, handshake(stream, Some(options(limits))));
+    let mut order = state.lifecycle.order();
+    let stopped = async {
+        // An error means that the sender is gone, and with it the process.
+        let _ = order.wait_for(|stop| *stop).await;
+        tokio::time::sleep(IDLE_GRACE).await;
+    };
+    tokio::select! {
+        opened = opened => opened.ok()?.ok(),
+        () = stopped => None,
+    }
+}
+
+/// One connection, below its streams.
+struct Wire {
+    connection: Http2Connection,
+    digest: Arc<Digest>,
+    watch: Arc<Watch>,
+    shared: Arc<Shared>,
+    limits: Limits,
+    drain: DrainSignal,
+    stage: Stage,
+    /// Since when there is nothing to do.
+    idle_since: Option<Tick>,
+    /// When it is looked next whether connections run out.
+    next_look: Tick,
+    deadline: Deadline,
+}
+
+/// How far the connection is on its way to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Streams may begin.
+    Serving,
+    /// The client has been told that no more may begin (GOAWAY), and those on their way are still answered. When it has
+    /// confirmed to know, which a PING asks it, the connection ends with its last stream (RFC 9113 §6.8).
+    Leaving,
+    /// The client has been told which stream was the last.
+    Closing,
+}
+
+/// What has happened on a connection.
+enum Event {
+    Accepted(H2Accept),
+    /// The order to stop was given.
+    Ordered,
+    /// It has been idle for as long as it may.
+    IdleTooLong,
+    /// It has ended.
+    End,
+}
+
+impl Wire {
+    async fn run(mut self) {
+        let (mut malformed, mut requests) = (0, 0);
+        loop {
+            match std::future::poll_fn(|cx| self.poll_event(cx)).await {
+                Event::Accepted(H2Accept::Session(session)) => {
+                    requests += 1;
+                    if requests == self.limits.requests_per_connection {
+                        self.shared
+                            .state
+                            .limited
+                            .count(Limit::RequestsPerConnection);
+                        self.leave();
+                    }
+                    Request::new(&self.shared).begin(session);
                 }
-                Serving::of(&shared).begin(session);
-            }
-            Ok(Some(H2Accept::Rejected)) => {
-                malformed += 1;
-                if malformed > MOST_MALFORMED {
-                    return;
+                Event::Accepted(H2Accept::Rejected) => {
+                    malformed += 1;
+                    if malformed > MOST_MALFORMED {
+                        return;
+                    }
                 }
+                Event::Ordered => self.leave(),
+                Event::IdleTooLong if self.stage == Stage::Closing => return,
+                Event::IdleTooLong => {
+                    // A request that is on its way now is asked again on another connection: the client is told that it
+                    // was not seen.
+                    self.connection.abrupt_shutdown(h2::Reason::NO_ERROR);
+                    self.stage = Stage::Closing;
+                    self.idle_since = None;
+                }
+                Event::End => return,
             }
-            // The client has gone, or breaks the protocol.
-            Ok(None) | Err(_) => return,
         }
+    }
+
+    fn leave(&mut self) {
+        if self.stage == Stage::Serving {
+            self.connection.graceful_shutdown();
+            self.stage = Stage::Leaving;
+            self.idle_since = None;
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        if self.drain.poll_ordered(cx) {
+            self.drain.heard();
+            return Poll::Ready(Event::Ordered);
+        }
+        // Before it is looked whether streams are open: they end in tasks of their own.
+        self.shared.task.register(cx.waker());
+        let accepted = HttpSession::from_h2_conn(&mut self.connection, self.digest.clone());
+        // Nothing is lost by dropping it again.
+        if let Poll::Ready(accepted) = pin!(accepted).poll(cx) {
+            self.idle_since = None;
+            return Poll::Ready(match accepted {
+                Ok(Some(accepted)) => Event::Accepted(accepted),
+                // The client has gone, or breaks the protocol.
+                Ok(None) | Err(_) => Event::End,
+            });
+        }
+        self.poll_idle(cx).map(|()| Event::IdleTooLong)
+    }
+
+    /// Ready when the connection has been idle for as long as it may.
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let clock = &self.shared.state.clock;
+        if !self.is_idle() {
+            self.idle_since = None;
+            return Poll::Pending;
+        }
+        let since = *self.idle_since.get_or_insert_with(|| {
+            let now = clock.now();
+            self.next_look = now.plus(LOOKED_AROUND);
+            now
+        });
+        loop {
+            let until = since.plus(match self.stage {
+                Stage::Serving => {
+                    for_idling(self.limits.keep_alive, is_crowded(&self.shared.state))
+                }
+                Stage::Leaving | Stage::Closing => IDLE_GRACE,
+            });
+            let next = until.min(self.next_look);
+            if !self.deadline.poll_passed(cx, clock, next) {
+                return Poll::Pending;
+            }
+            if clock.now() >= until {
+                return Poll::Ready(());
+            }
+            // It may become crowded meanwhile.
+            self.next_look = clock.now().plus(LOOKED_AROUND);
+        }
+    }
+
+    /// Whether nothing is under way: no request, and no answer that the client has not taken yet.
+    fn is_idle(&self) -> bool {
+        self.stage == Stage::Closing
+            || (self.shared.streams.load(Ordering::Acquire) == 0
+                && !self.connection.has_streams()
+                && !self.watch.is_behind())
     }
 }
 
@@ -146,67 +300,81 @@ impl Shared {
             draining: self.state.lifecycle.draining(),
         }
     }
-
-    /// Returns when no stream has been open for this long.
-    async fn idle(&self, keep_alive: Duration) {
-        loop {
-            let ended = self.ended.notified();
-            if self.streams.load(Ordering::Acquire) > 0 {
-                ended.await;
-                continue;
-            }
-            return tokio::time::sleep(keep_alive).await;
-        }
-    }
 }
 
-/// A stream that is open.
+/// A request whose head has come.
+struct Request {
+    shared: Arc<Shared>,
+    began: Tick,
+}
+
+/// A stream that has a task of its own.
 struct Serving(Arc<Shared>);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        if self.0.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.ended.notify_waiters();
-        }
-    }
-}
 
 impl Serving {
     fn of(shared: &Arc<Shared>) -> Serving {
         shared.streams.fetch_add(1, Ordering::AcqRel);
         Serving(shared.clone())
     }
+}
 
-    /// Answers what can be answered at once; everything else gets a task of its own, as the connection must not wait.
-    fn begin(self, mut session: HttpSession) {
-        let shared = self.0.clone();
-        let state = &shared.state;
-        let snapshot = state.snapshot.load();
-        let has_body = !session.is_body_empty();
-        let head = http2_head::bytes(session.req_header(), has_body);
-        let local = || shared.local;
-        let began = state.clock.now();
-        let asked = shared.asked(&snapshot, &local);
-        match asked.decide_now(&mut HeadScan::default(), &head) {
-            Poll::Ready(Turn::Answer(answered)) if is_small(&answered.answer.body) => {
-                let sent = write_now(&mut session, &answered.answer, shared.arrival.hsts.as_ref());
-                self.answered(&answered, &head, began, sent);
-            }
-            // Perhaps nothing has been decided yet.
-            decided => {
-                session.set_write_timeout(Some(snapshot.limits.send));
-                drop(snapshot);
-                let turn = match decided {
-                    Poll::Ready(turn) => Some(turn),
-                    Poll::Pending => None,
-                };
-                tokio::spawn(self.serve(session, head, turn, began));
-            }
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if self.0.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.task.wake();
+        }
+    }
+}
+
+impl Request {
+    fn new(shared: &Arc<Shared>) -> Request {
+        Request {
+            began: shared.state.clock.now(),
+            shared: shared.clone(),
         }
     }
 
-    async fn serve(self, session: HttpSession, head: Bytes, turn: Option<Turn>, began: Tick) {
-        let shared = self.0.clone();
+    /// Answers what can be answered at once; everything else gets a task of its own, as the connection must not wait.
+    fn begin(self, mut session: HttpSession) {
+        let shared = self.shared.clone();
+        let snapshot = shared.state.snapshot.load();
+        let has_body = !session.is_body_empty();
+        let head = http2_head::bytes(session.req_header(), has_body);
+        let local = || shared.local;
+        let asked = shared.asked(&snapshot, &local);
+        let decided = asked.decide_now(&mut HeadScan::default(), &head);
+        let turn = match decided {
+            Poll::Ready(Turn::Answer(mut answered)) if is_small(&answered.answer.body) => {
+                let body = std::mem::replace(&mut answered.answer.body, Body::Empty);
+                let patience = snapshot.limits.for_answer();
+                match write_now(&mut session, &answered.answer, body, &shared, patience) {
+                    Now::Sent(sent) => return self.answered(&answered, &head, sent),
+                    Now::Left(rest) => {
+                        drop(snapshot);
+                        let serving = Serving::of(&shared);
+                        tokio::spawn(async move {
+                            let sent = rest.send(&self.shared.state).await;
+                            self.answered(&answered, &head, sent);
+                            drop((session, serving));
+                        });
+                        return;
+                    }
+                }
+            }
+            Poll::Ready(turn) => Some(turn),
+            // Perhaps nothing has been decided yet.
+            Poll::Pending => None,
+        };
+        drop(snapshot);
+        let serving = Serving::of(&shared);
+        tokio::spawn(async move {
+            self.serve(session, head, turn).await;
+            drop(serving);
+        });
+    }
+
+    async fn serve(self, session: HttpSession, head: Bytes, turn: Option<Turn>) {
+        let shared = &self.shared;
         let state = &shared.state;
         let turn = match turn {
             Some(turn) => turn,
@@ -236,24 +404,21 @@ impl Serving {
             Turn::Lend(lent) => return self.lend(session, *lent).await,
         };
         let body = std::mem::replace(&mut answered.answer.body, Body::Empty);
-        let hsts = shared.arrival.hsts.as_ref();
-        if write(&mut session, &answered.answer, body, hsts)
-            .await
-            .is_none()
-        {
+        let patience = state.snapshot.load().limits.for_answer();
+        let (sent, whole) = write(&mut session, &answered.answer, body, shared, patience).await;
+        if !whole {
             // One that cannot be finished is reset, never padded.
             session.shutdown();
         }
-        let sent = session.body_bytes_sent() as u64;
-        self.answered(&answered, &head, began, sent);
+        self.answered(&answered, &head, sent);
     }
 
     /// Counts an answer made here, and writes its line.
-    fn answered(&self, answered: &Answered, head: &[u8], began: Tick, body_bytes: u64) {
-        let state = &self.0.state;
+    fn answered(&self, answered: &Answered, head: &[u8], body_bytes: u64) {
+        let state = &self.shared.state;
         let Answered { kind, answer, .. } = answered;
         let now = state.clock.now();
-        let took = now.since(began);
+        let took = now.since(self.began);
         state.durations.count(*kind, took);
         let sighting = || Sighting::of_head(head, *kind, answer.status);
         state.hot_paths.answered_here(took, now, sighting);
@@ -266,14 +431,24 @@ impl Serving {
 
     /// Has Pingora answer.
     async fn lend(&self, mut session: HttpSession, mut lent: Lent) {
-        lent.handed.local = self.0.local.unwrap_or(lent.handed.local);
+        let shared = &self.shared;
+        lent.handed.local = shared.local.unwrap_or(lent.handed.local);
         let Some(head) = http2_head::lent(&lent.lent_head) else {
             return session.shutdown();
         };
         *session.req_header_mut() = head;
+        let limits = &lent.handed.snapshot.limits;
+        let (for_body, for_answer) = (limits.for_body(), limits.for_answer());
+        let share = lane::share_of(&shared.state, &lent.handed);
         Lending::of(lent.handed).put_into(session.req_header_mut());
-        let session = ServerSession::new_http2(session);
-        self.0.door.process_new_http(session, &self.0.stop).await;
+        let (session, home) = HandedSession::lend(session, for_body, for_answer, share);
+        let session = ServerSession::new_custom(Box::new(session));
+        shared.door.process_new_http(session, &shared.stop).await;
+        if let Some(left) = home.take()
+            && let Some(exceeded) = left.flush().await
+        {
+            shared.state.limited.count(exceeded.by_answer());
+        }
     }
 }
 
@@ -292,53 +467,105 @@ fn header_of(answer: &Answer, hsts: Option<&HeaderValue>) -> Option<ResponseHead
     Some(header)
 }
 
-/// Hands an answer to the connection, which sends it as the client takes it; how many bytes of content that are.
-fn write_now(session: &mut HttpSession, answer: &Answer, hsts: Option<&HeaderValue>) -> u64 {
-    let body = match &answer.body {
-        Body::Memory(bytes) if !bytes.is_empty() => Some(bytes.clone()),
-        _ => None,
-    };
-    let begun = header_of(answer, hsts).and_then(|header| {
-        session
-            .write_response_header(Box::new(header), body.is_none())
-            .ok()
-    });
-    let Some(body) = body.filter(|_| begun.is_some()) else {
-        return 0;
-    };
-    let length = body.len() as u64;
-    let sent = session
-        .take_response_body_writer()
-        .map(|mut writer| writer.send_data(body, true));
-    if matches!(sent, Some(Ok(()))) {
-        length
-    } else {
-        0
+/// What came of an answer that is short.
+enum Now {
+    /// The connection has it, and so many bytes of content with it.
+    Sent(u64),
+    /// The client's windows have no room for its body.
+    Left(Rest),
+}
+
+/// A short body that has to wait.
+struct Rest {
+    stream: StreamBody,
+    body: Bytes,
+}
+
+impl Rest {
+    /// Sends it; how many bytes.
+    async fn send(mut self, state: &State) -> u64 {
+        let sent = self.stream.send(self.body, true).await;
+        if let Err(StreamError::Slow(exceeded)) = sent {
+            state.limited.count(exceeded.by_answer());
+        }
+        self.stream.sent()
     }
 }
 
-/// None: it could not be written whole.
+/// Hands an answer to the connection, if the client's windows have room for it.
+fn write_now(
+    session: &mut HttpSession,
+    answer: &Answer,
+    body: Body,
+    shared: &Shared,
+    patience: Patience,
+) -> Now {
+    let body = match body {
+        Body::Memory(bytes) if !bytes.is_empty() => Some(bytes),
+        _ => None,
+    };
+    let begun = begin_answer(session, answer, shared, patience, body.is_none());
+    let (Some(mut stream), Some(body)) = (begun, body) else {
+        return Now::Sent(0);
+    };
+    match stream.send_at_once(&body) {
+        Ok(false) => Now::Left(Rest { stream, body }),
+        Ok(true) | Err(_) => Now::Sent(stream.sent()),
+    }
+}
+
+/// Sends a head. None: the client has gone.
+fn begin_answer(
+    session: &mut HttpSession,
+    answer: &Answer,
+    shared: &Shared,
+    patience: Patience,
+    end: bool,
+) -> Option<StreamBody> {
+    let header = header_of(answer, shared.arrival.hsts.as_ref())?;
+    session.write_response_header(Box::new(header), end).ok()?;
+    let stream = session.take_response_body_writer()?;
+    Some(StreamBody::new(stream, patience))
+}
+
+/// Sends an answer; how many bytes of content, and whether that is all of it.
 async fn write(
     session: &mut HttpSession,
     answer: &Answer,
     body: Body,
-    hsts: Option<&HeaderValue>,
-) -> Option<()> {
-    let header = header_of(answer, hsts)?;
-    let is_head = session.req_header().method == http::Method::HEAD;
-    let mut pieces = BodyPieces::from(body);
-    let mut next = match is_head {
-        true => None,
-        false => pieces.next().await.ok()?,
+    shared: &Shared,
+    patience: Patience,
+) -> (u64, bool) {
+    let mut pieces = match session.req_header().method == http::Method::HEAD {
+        true => BodyPieces::from(Body::Empty),
+        false => BodyPieces::from(body),
     };
-    session
-        .write_response_header(Box::new(header), next.is_none())
-        .ok()?;
+    let Ok(mut next) = pieces.next().await.inspect_err(not_whole) else {
+        return (0, false);
+    };
+    let Some(mut stream) = begin_answer(session, answer, shared, patience, next.is_none()) else {
+        return (0, false);
+    };
     while let Some(piece) = next {
-        next = pieces.next().await.ok()?;
-        session.write_body(piece, next.is_none()).await.ok()?;
+        next = match pieces.next().await {
+            Ok(next) => next,
+            Err(error) => {
+                not_whole(&error);
+                return (stream.sent(), false);
+            }
+        };
+        if let Err(error) = stream.send(piece, next.is_none()).await {
+            if let StreamError::Slow(exceeded) = error {
+                shared.state.limited.count(exceeded.by_answer());
+            }
+            return (stream.sent(), false);
+        }
     }
-    Some(())
+    (stream.sent(), true)
+}
+
+fn not_whole(error: &std::io::Error) {
+    tracing::warn!(%error, "a file could not be sent whole, its stream was reset");
 }
 
 /// Bytes of a body that are handed to the connection at once.

@@ -10,6 +10,11 @@ use pingora_http::RequestHeader;
 use crate::edge::handed::Handed;
 
 /// The head of HTTP/1.1 that says the same. A body of no stated length is chunked in its words.
+///
+/// One thing cannot be said any more: a fragment in `:path`, which would be malformed (RFC 9113 §8.3.1), and which the lane
+/// answers with 400. `http` has dropped it when the first of us sees the head, so the request is that for what stands before
+/// it: for the rules, the caches and the application alike. Every other byte means what it means on the lane, or has had its
+/// stream reset.
 pub fn bytes(header: &RequestHeader, has_body: bool) -> Bytes {
     let mut head = Vec::with_capacity(512);
     head.extend_from_slice(header.method.as_str().as_bytes());

@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::Buf;
 use pingora_core::apps::HttpServerApp;
@@ -19,14 +18,16 @@ use tokio::io::AsyncWriteExt as _;
 use crate::clock::Tick;
 use crate::edge::answer_writer::{Manner, WriteError, write_answer};
 use crate::edge::connection::{Connection, Filled};
+use crate::edge::crowding::{LOOKED_AROUND, for_beginning, for_idling, is_crowded};
 use crate::edge::date::Persistence;
+use crate::edge::handed::Handed;
 use crate::edge::handed_stream::{Carried, HandedStream, OnEnd};
 use crate::edge::held_back::Share;
 use crate::edge::http2;
 use crate::edge::limits::Limits;
 use crate::edge::listener::{Arrival, Listener};
 use crate::edge::log_entry::Outcome;
-use crate::edge::pace::{Exceeded, Patience};
+use crate::edge::pace::Patience;
 use crate::edge::pages;
 use crate::edge::proxy::Door;
 use crate::edge::turn::{Answered, Asked, Lent, Rest, Turn};
@@ -92,14 +93,10 @@ impl Wait {
 
     /// Until when it is waited. Where connections run out, who says nothing leaves the place to others.
     fn deadline(self, limits: &Limits, crowded: bool) -> Tick {
-        let (since, patience, at_least) = match self {
-            Wait::ForHead(since) => (since, limits.request_head, CROWDED_HEAD),
-            Wait::Idle(since) => (since, limits.keep_alive, CROWDED_KEEP_ALIVE),
-        };
-        since.plus(match crowded {
-            true => patience.min(at_least),
-            false => patience,
-        })
+        match self {
+            Wait::ForHead(since) => since.plus(for_beginning(limits.request_head, crowded)),
+            Wait::Idle(since) => since.plus(for_idling(limits.keep_alive, crowded)),
+        }
     }
 }
 
@@ -213,18 +210,12 @@ impl Lane {
         }
     }
 
-    /// Whether connections are about to run out.
-    fn is_crowded(&self) -> bool {
-        let most = self.state.most_connections();
-        self.state.lifecycle.connections() >= most - most / CROWDED_SHARE
-    }
-
     /// Waits for more of a head; false when the connection is to be closed.
     async fn fill(&mut self, connection: &mut Connection, wait: Wait, limits: &Limits) -> bool {
         let most = limits.head_size;
         let mut next_look = wait.since().plus(LOOKED_AROUND);
         let (deadline, mut filled) = loop {
-            let deadline = wait.deadline(limits, self.is_crowded());
+            let deadline = wait.deadline(limits, is_crowded(&self.state));
             let until = self
                 .leave_at
                 .map_or(deadline, |leave_at| leave_at.min(deadline));
@@ -333,7 +324,7 @@ impl Lane {
             Err(WriteError::File(error)) => {
                 tracing::warn!(%error, "a file could not be sent whole, its connection was cut");
             }
-            Err(WriteError::Slow(exceeded)) => self.too_slow(*exceeded),
+            Err(WriteError::Slow(exceeded)) => self.state.limited.count(exceeded.by_answer()),
             Err(WriteError::Client(_)) | Ok(()) => {}
         }
         if let Some(log) = &answered.log {
@@ -347,14 +338,6 @@ impl Lane {
         result
     }
 
-    /// The client does not take its answer.
-    fn too_slow(&self, exceeded: Exceeded) {
-        self.state.limited.count(match exceeded {
-            Exceeded::Silent => Limit::Send,
-            Exceeded::Slow => Limit::SendRate,
-        });
-    }
-
     /// Lends one request to Pingora. `None` when the connection has ended with it.
     async fn lend(&self, connection: Connection, mut lent: Lent) -> Option<Connection> {
         let (stream, mut incoming, waiting) = connection.into_parts();
@@ -362,10 +345,8 @@ impl Lane {
         lent.handed.local = self.arrival.local(&stream).unwrap_or(lent.handed.local);
         let limits = lent.handed.snapshot.limits.clone();
         let mut carried = Carried::new(stream, incoming, limits.for_body(), limits.for_answer());
-        if let Some(fill) = &lent.handed.fill {
-            let most = fill.pages.rules().max_page.saturating_add(HEAD_ROOM);
-            let room = self.state.held_back.clone();
-            carried = carried.holding(Share::new(room, most, fill.is_waited_for.clone()));
+        if let Some(share) = share_of(&self.state, &lent.handed) {
+            carried = carried.holding(share);
         }
         let answered = lent.handed.answered_here.clone();
         let cut = lent.handed.cut.clone();
@@ -396,7 +377,7 @@ impl Lane {
         let mut carried = home.take()?;
         let flushed = carried.flush().await.is_ok();
         if let Some(exceeded) = carried.answer_pace.exceeded() {
-            self.too_slow(exceeded);
+            self.state.limited.count(exceeded.by_answer());
         }
         if self.requests >= limits.requests_per_connection {
             self.state.limited.count(Limit::RequestsPerConnection);
@@ -421,6 +402,14 @@ async fn leave(connection: Connection, next: Next) {
         Next::Close { still_sending } => connection.close(still_sending).await,
         Next::Cut => connection.cut(),
     }
+}
+
+/// The room to hold an answer back in, where others wait for the page that is made of it.
+pub fn share_of(state: &State, handed: &Handed) -> Option<Share> {
+    let fill = handed.fill.as_ref()?;
+    let most = fill.pages.rules().max_page.saturating_add(HEAD_ROOM);
+    let room = state.held_back.clone();
+    Some(Share::new(room, most, fill.is_waited_for.clone()))
 }
 
 /// Has a page fetched anew that was sent a last time: a request of our own, whose answer nobody reads.
@@ -451,12 +440,5 @@ pub fn refresh(state: &Arc<State>, door: &Arc<Door>, stop: &ShutdownWatch, lent:
 
 /// Bytes of an answer that nobody reads, in one piece.
 const REFRESH_BUFFER: usize = 64 * 1024;
-/// Connections are about to run out when the last part of so many is begun.
-const CROWDED_SHARE: usize = 8;
-/// Times for a head, and between requests, when connections are about to run out.
-const CROWDED_HEAD: Duration = Duration::from_secs(3);
-const CROWDED_KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How often a connection that waits looks whether it has become crowded.
-const LOOKED_AROUND: Duration = Duration::from_secs(10);
 /// Room for the head of a page, beside its content.
 const HEAD_ROOM: u64 = 64 * 1024;

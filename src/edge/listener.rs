@@ -2,17 +2,20 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
 use pingora_core::protocols::{ALPN, Stream};
 
-use crate::edge::connection::Connection;
+use crate::edge::connection::{Connection, Filled};
+use crate::edge::crowding::{LOOKED_AROUND, for_beginning, is_crowded};
 use crate::edge::introduction;
 use crate::edge::per_address::Place;
 use crate::limited::Limit;
 use crate::request::proxy_protocol::Told;
 use crate::snapshot::State;
 use crate::tls::TlsDoor;
+use crate::tls::door::Came;
 
 /// One address that is listened on.
 #[derive(Clone, Default)]
@@ -143,13 +146,45 @@ impl Listener {
         let arrival = arrival.placed(state)?;
         if let Some(tls) = &self.tls {
             let patience = state.snapshot.load().limits.request_head;
+            if !begins(state, &mut connection, patience).await {
+                tls.counters.count(Came::Late);
+                return None;
+            }
             let (stream, read, waiting) = connection.into_parts();
+            let patience = for_beginning(patience, is_crowded(state) || tls.is_crowded());
             let stream = tls.accept(stream, &read, patience).await?;
             connection = Connection::from_parts(stream, Default::default(), waiting);
         }
         Some((connection, arrival))
     }
 }
+
+/// Waits for the first bytes of a handshake, so that who says nothing takes no place among the handshakes: how many such
+/// there are is bounded by the limits on connections alone. False: none have come in time.
+async fn begins(state: &State, connection: &mut Connection, patience: Duration) -> bool {
+    if !connection.incoming.is_empty() {
+        return true;
+    }
+    let since = state.clock.now();
+    let mut next_look = since;
+    loop {
+        let now = state.clock.now();
+        let deadline = since.plus(for_beginning(patience, is_crowded(state)));
+        if now >= deadline {
+            return false;
+        }
+        // It may become crowded meanwhile.
+        next_look = next_look.max(now).plus(LOOKED_AROUND);
+        match connection.fill(deadline.min(next_look), FIRST_BYTES).await {
+            Filled::Bytes => return true,
+            Filled::TimedOut => {}
+            Filled::End | Filled::Draining | Filled::Broken => return false,
+        }
+    }
+}
+
+/// What is read of a handshake before it is left to the door.
+const FIRST_BYTES: usize = 8 * 1024;
 
 impl Arrival {
     fn of(stream: &Stream, listener: Arc<Listener>) -> Arrival {

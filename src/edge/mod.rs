@@ -2,9 +2,11 @@
 //!
 //! - [`lane`] reads HTTP/1 requests and writes the answers that are made here; it lends everything else to Pingora.
 //! - [`http2`] is the second door: HTTP/2 streams, decided upon as the lane's requests; [`http2_head`] are their heads.
+//! - [`stream_body`] is an answer's body on its way into a stream, [`watched_stream`] the connection below the streams.
 //! - [`turn`] decides what the bytes read so far ask for.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
 //! - [`socket`] puts bytes into a connection's socket, asks about it, and resets it.
+//! - [`crowding`] is what changes when connections are about to run out.
 //! - [`deadline`] and [`date`] are what makes time cost nothing per request.
 //! - [`answer_writer`] writes an [`Answer`](crate::site::Answer) on HTTP/1.
 //! - [`listener`] is how a connection comes in.
@@ -13,6 +15,7 @@
 //! - [`pace`] is how long a client may keep us waiting.
 //! - [`sending`] is a write that waits for a slow client.
 //! - [`handed_stream`] is the stream that Pingora gets: one request, then silence.
+//! - [`handed_session`] is what Pingora gets of HTTP/2: one stream, with the limits of time.
 //! - [`held_back`] is the room for answers that slow clients do not take while others wait for them.
 //! - [`handed`] is what the lane has found out about a lent request.
 //! - [`log_entry`] keeps what the access log needs of a request.
@@ -39,10 +42,12 @@ pub mod caching;
 pub mod close_delimited;
 pub mod compressing;
 pub mod connection;
+pub mod crowding;
 pub mod date;
 pub mod deadline;
 pub mod failure;
 pub mod handed;
+pub mod handed_session;
 pub mod handed_stream;
 pub mod held_back;
 pub mod http2;
@@ -61,9 +66,11 @@ pub mod rendered;
 pub mod seen_before_the_end;
 pub mod sending;
 pub mod socket;
+pub mod stream_body;
 pub mod tunnel;
 pub mod turn;
 pub mod upstream_request;
 pub mod upstream_response;
+pub mod watched_stream;
 
 pub use limits::Limits;

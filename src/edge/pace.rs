@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
+use crate::limited::Limit;
+
 /// What a client may take of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -27,6 +29,16 @@ pub enum Exceeded {
     Silent,
     /// Less moved than `rate` asks for.
     Slow,
+}
+
+impl Exceeded {
+    /// The limit that a client has met which does not take its answer.
+    pub fn by_answer(self) -> Limit {
+        match self {
+            Exceeded::Silent => Limit::Send,
+            Exceeded::Slow => Limit::SendRate,
+        }
+    }
 }
 
 /// How the bytes of one body or one answer have moved so far.

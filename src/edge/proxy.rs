@@ -198,14 +198,11 @@ impl ProxyHttp for Proxy {
     /// The body's limit, where it is passed on while it comes.
     async fn request_body_filter(
         &self,
-        session: &mut Session,
+        _: &mut Session,
         body: &mut Option<Bytes>,
-        end: bool,
+        _: bool,
         passage: &mut Passage,
     ) -> Result<()> {
-        if body.is_none() {
-            intake::refuse_trailers(session, end)?;
-        }
         let handed = passage.handed()?;
         if handed.tunnel.as_ref().is_some_and(Grant::is_given) {
             return Ok(());

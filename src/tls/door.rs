@@ -55,7 +55,31 @@ pub struct Counters {
     refused: AtomicU64,
 }
 
+/// What came of a connection that owed a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It was done.
+    Done,
+    /// It failed.
+    Failed,
+    /// It was not done in time, or did not even begin.
+    Late,
+    /// There were too many at a time.
+    Refused,
+}
+
 impl Counters {
+    /// Counts one.
+    pub fn count(&self, came: Came) {
+        let counter = match came {
+            Came::Done => &self.done,
+            Came::Failed => &self.failed,
+            Came::Late => &self.late,
+            Came::Refused => &self.refused,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Their numbers, by what came of them.
     pub fn counted(&self) -> [(&'static str, u64); 4] {
         [
@@ -176,27 +200,32 @@ impl TlsDoor {
         MOST_HANDSHAKES - self.places.available_permits()
     }
 
-    /// Does the handshake on a connection of which `read` has been read already; the client has `patience` for it.
-    /// None: it is to be closed.
+    /// Whether places for handshakes are about to run out.
+    pub fn is_crowded(&self) -> bool {
+        self.in_flight() >= MANY_HANDSHAKES
+    }
+
+    /// Does the handshake on a connection of which `read`, its first bytes, have been read already; the client has `patience`
+    /// for it. None: it is to be closed.
     pub async fn accept(&self, stream: Stream, read: &[u8], patience: Duration) -> Option<Stream> {
         let mut socket = stream.into_any().downcast::<Socket>().ok()?;
         // So many at a time are more than the processors do in a second: who comes then is told at once.
         let Ok(_place) = self.places.try_acquire() else {
-            self.counters.refused.fetch_add(1, Ordering::Relaxed);
+            self.counters.count(Came::Refused);
             return None;
         };
         socket.rewind(read);
         let acceptor = self.acceptor.load_full();
-        let (counter, stream) =
+        let (came, stream) =
             match tokio::time::timeout(patience, acceptor.tls_handshake(*socket)).await {
-                Ok(Ok(stream)) => (&self.counters.done, Some(Box::new(stream) as Stream)),
+                Ok(Ok(stream)) => (Came::Done, Some(Box::new(stream) as Stream)),
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "a TLS handshake failed");
-                    (&self.counters.failed, None)
+                    (Came::Failed, None)
                 }
-                Err(_) => (&self.counters.late, None),
+                Err(_) => (Came::Late, None),
             };
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.counters.count(came);
         stream
     }
 }
@@ -279,5 +308,6 @@ fn server_config(
 
 /// Handshakes at a time, for each listener.
 const MOST_HANDSHAKES: usize = 1024;
+const MANY_HANDSHAKES: usize = MOST_HANDSHAKES - MOST_HANDSHAKES / 8;
 /// Sessions of TLS 1.2 clients that take no tickets.
 const SESSIONS: usize = 4096;

@@ -5,16 +5,20 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::clock::UnixTime;
 use crate::config_watch::ConfigWatch;
 
 use super::door::{Prepared, TlsDoor, TlsError};
 use super::settings::Settings;
+use super::validity::{self, Trouble};
 
 /// The doors by address. Which there are is known at start and does not change.
 #[derive(Default)]
 pub struct TlsDoors {
     doors: OnceLock<Vec<(SocketAddr, Arc<TlsDoor>)>>,
     watches: Mutex<Vec<FilesWatch>>,
+    /// Apart from the watches, which are held while disks are read.
+    troubles: Mutex<Vec<Trouble>>,
 }
 
 /// What a reload is going to change.
@@ -27,6 +31,9 @@ struct FilesWatch {
     files: Vec<ConfigWatch>,
     /// Why the files that are there now cannot be used.
     failed: Option<String>,
+    troubles: Vec<Trouble>,
+    /// The second of Unix time when they were looked for.
+    judged: Option<i64>,
 }
 
 impl TlsDoors {
@@ -74,10 +81,19 @@ impl TlsDoors {
     }
 
     /// Looks at the files; those that have changed are read. Touches disks: not for a worker.
-    pub fn look(&self) {
-        for watch in self.watches.lock().iter_mut() {
+    pub fn look(&self, now: UnixTime) {
+        let mut watches = self.watches.lock();
+        for watch in watches.iter_mut() {
             watch.look();
+            watch.judge(now);
         }
+        let found = watches.iter().flat_map(|watch| watch.troubles.clone());
+        *self.troubles.lock() = found.collect();
+    }
+
+    /// What was found to be the matter with certificates.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        self.troubles.lock().clone()
     }
 }
 
@@ -92,7 +108,23 @@ impl FilesWatch {
             door: door.clone(),
             settings,
             failed: None,
+            troubles: Vec::new(),
+            judged: None,
         }
+    }
+
+    /// Finds certificates that clients refuse, or will soon, now and then, and says so once.
+    fn judge(&mut self, now: UnixTime) {
+        let is_fresh = |at: i64| (0..JUDGED_EVERY).contains(&now.seconds.saturating_sub(at));
+        if self.judged.is_some_and(is_fresh) {
+            return;
+        }
+        let found = validity::troubles(&self.settings, now);
+        for trouble in found.iter().filter(|it| !self.troubles.contains(it)) {
+            tracing::warn!("{trouble}");
+        }
+        self.troubles = found;
+        self.judged = Some(now.seconds);
     }
 
     fn look(&mut self) {
@@ -104,6 +136,7 @@ impl FilesWatch {
         if !changed && self.failed.is_none() {
             return;
         }
+        self.judged = None;
         match self.door.prepare(&self.settings, &[]) {
             Ok(prepared) => {
                 self.door.put(prepared);
@@ -123,3 +156,6 @@ impl FilesWatch {
         }
     }
 }
+
+/// Seconds between two looks at the time that certificates are valid for.
+const JUDGED_EVERY: i64 = 3600;

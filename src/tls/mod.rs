@@ -2,6 +2,7 @@
 //!
 //! - [`settings`] is what `listen` says of it;
 //! - [`certificate`] reads a certificate and its key, or makes one for a trial;
+//! - [`validity`] tells which are refused by clients, or will be soon;
 //! - [`names`] chooses among them by the name that the client asks for (SNI);
 //! - [`door`] is the way in: handshakes, counted and capped; [`doors`] are those of all listeners, and the watch on their files.
 //!
@@ -12,7 +13,9 @@ pub mod door;
 pub mod doors;
 pub mod names;
 pub mod settings;
+pub mod validity;
 
 pub use door::{TlsDoor, TlsError};
 pub use doors::TlsDoors;
 pub use settings::Settings;
+pub use validity::Trouble;

@@ -57,6 +57,8 @@ mod hostile_requests;
 mod htaccess;
 /// HTTP/2: the same answers, and streams that mean harm.
 mod http2;
+/// HTTP/2: what a client may take of time, and what it may hold.
+mod http2_limits;
 /// Settings from an nginx configuration.
 mod import;
 /// Many requests on one connection, static and PHP in any order.

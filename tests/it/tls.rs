@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -94,6 +95,12 @@ fn write_certificate(folder: &Path, stem: &str, name: &str) -> Vec<u8> {
     put("key", made.signing_key.serialize_pem());
     put("crt", made.cert.pem());
     made.cert.der().to_vec()
+}
+
+/// Connections to the server that are open, whatever they came in at.
+pub fn open_connections(socket: &Path) -> u64 {
+    let metrics = ask(socket, "GET", "/metrics").1;
+    sample(&metrics, "nostat_connections").unwrap()
 }
 
 struct Secure {
@@ -310,7 +317,7 @@ fn the_oldest_version_is_what_the_settings_say() {
 fn what_is_no_handshake_gets_no_answer_and_is_counted() {
     let secure = Secure::with("self_signed");
     let (config, socket) = with_socket(&secure.root, secure.config.clone());
-    let server = Nostat::start(&config.top("limits", "{request_head: 1s}"));
+    let _server = Nostat::start(&config.top("limits", "{request_head: 1s}"));
     for bytes in [
         &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..],
         &[0; 2000],
@@ -336,8 +343,55 @@ fn what_is_no_handshake_gets_no_answer_and_is_counted() {
     };
     assert_eq!(counted("done"), 1);
     assert_eq!(counted("failed") + counted("late"), 4);
-    eventually("all are gone", || (server.established() == 0).then_some(()));
+    eventually("all are gone", || {
+        (open_connections(&socket) == 0).then_some(())
+    });
     secure.responder.assert_not_called();
+}
+
+/// Silent connections once took all places for handshakes.
+#[test]
+fn who_says_nothing_keeps_nobody_else_from_a_handshake() {
+    let secure = Secure::with("self_signed");
+    let (config, socket) = with_socket(&secure.root, secure.config.clone());
+    let config = config.top("limits", "{request_head: 60s, connections: 4000}");
+    let _server = Nostat::start_limited(&config, 8192);
+    let silent: Vec<Connection> = (0..1030)
+        .map(|_| Connection::open(secure.address))
+        .collect();
+    eventually("all have come in", || {
+        (open_connections(&socket) >= silent.len() as u64).then_some(())
+    });
+    let mut connection = secure.connect("a.test");
+    connection.get(STYLE_PATH).assert(200, STYLE_BYTES);
+    let metrics = ask(&socket, "GET", "/metrics").1;
+    let listen = secure.address;
+    let refused = format!("nostat_tls_handshakes_total{{listen=\"{listen}\",result=\"refused\"}}");
+    assert_eq!(sample(&metrics, &refused), Some(0));
+}
+
+/// One byte is no reason to wait for the rest for ever.
+#[test]
+fn a_handshake_that_has_begun_has_an_end() {
+    let secure = Secure::with("self_signed");
+    let (config, socket) = with_socket(&secure.root, secure.config.clone());
+    let server = Nostat::start(&config.top("limits", "{request_head: 1s}"));
+    let mut begun = Connection::open(secure.address);
+    begun.send(&[0x16, 3, 1]);
+    begun.expect_end();
+    let listen = secure.address;
+    let late = format!("nostat_tls_handshakes_total{{listen=\"{listen}\",result=\"late\"}}");
+    eventually("it is counted", || {
+        let metrics = ask(&socket, "GET", "/metrics").1;
+        (sample(&metrics, &late) == Some(1)).then_some(())
+    });
+    // A silent one ends with the process, which does not wait for it.
+    let mut silent = Connection::open(secure.address);
+    eventually("it has come in", || {
+        (open_connections(&socket) > 0).then_some(())
+    });
+    assert!(server.stop().status.success());
+    silent.expect_end();
 }
 
 #[test]
@@ -457,4 +511,146 @@ fn browsers_are_told_to_stay_with_https_on_https_alone() {
         let plain = server.get(path);
         assert_eq!(plain.field("strict-transport-security"), None, "{path}");
     }
+}
+
+#[test]
+fn what_a_site_says_of_https_itself_is_not_said_twice() {
+    let secure = Secure::with("{self_signed: on, hsts: 180d}");
+    let own = "[{match: \"/\", set: {strict-transport-Security: max-age=7}}]";
+    let config = secure.config.clone().site("headers", own);
+    let _server = Nostat::start(&config);
+    let mut connection = secure.connect("example.com");
+    // A body in memory, one of a file, two ranges of it, and none.
+    secure.root.write("wp-content/large.bin", &[b'x'; 300_000]);
+    for (path, fields) in [
+        (STYLE_PATH, &[][..]),
+        ("/wp-content/large.bin", &[]),
+        (STYLE_PATH, &[("Range", "bytes=0-0,2-2")]),
+        (STYLE_PATH, &[("If-None-Match", "*")]),
+    ] {
+        let answer = connection.get_with(path, fields);
+        let told = answer.fields.iter();
+        let told: Vec<&str> = told
+            .filter(|(name, _)| name.eq_ignore_ascii_case("strict-transport-security"))
+            .map(|(_, value)| &**value)
+            .collect();
+        assert_eq!(told, ["max-age=7"], "{path} {fields:?}");
+    }
+}
+
+/// Writes a certificate that is valid from one day to another, counted from today.
+fn write_certificate_for(folder: &Path, stem: &str, from: i64, to: i64) {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let day = |days: i64| {
+        let seconds = now.as_secs().checked_add_signed(days * 86_400).unwrap();
+        rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds)
+    };
+    let mut wanted = rcgen::CertificateParams::new([format!("{stem}.test")]).unwrap();
+    (wanted.not_before, wanted.not_after) = (day(from), day(to));
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = wanted.self_signed(&key).unwrap();
+    fs::write(folder.join(format!("{stem}.key")), key.serialize_pem()).unwrap();
+    fs::write(folder.join(format!("{stem}.crt")), made.pem()).unwrap();
+}
+
+#[test]
+fn a_certificate_that_clients_refuse_or_will_soon_is_warned_of_and_served() {
+    let secure = Secure::with(TWO);
+    let folder = secure.root.outside();
+    for (from, to, what) in [
+        (-90, -1, Some("a.crt: the certificate has expired (")),
+        (1, 90, Some("a.crt: the certificate is not valid before ")),
+        (-85, 5, Some("a.crt: the certificate expires soon (")),
+        (-30, 60, None),
+    ] {
+        write_certificate_for(folder, "a", from, to);
+        write_certificate_for(folder, "b", -1, 90);
+        let file = folder.join("nostat.yaml");
+        fs::write(&file, secure.config.render("127.0.0.1:1", folder)).unwrap();
+        let checked = std::process::Command::new(crate::support::nostat::BINARY)
+            .args(["check", "--config"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        assert_eq!(checked.status.code(), Some(0));
+        let said = String::from_utf8_lossy(&checked.stderr);
+        match what {
+            Some(what) => assert!(said.contains(what) && said.contains("warning: "), "{said}"),
+            None => assert!(said.is_empty(), "{said}"),
+        }
+        assert!(!said.contains("b.crt"), "{said}");
+    }
+    write_certificate_for(folder, "a", -90, -1);
+    let (config, socket) = with_socket(&secure.root, secure.config.clone());
+    let server = Nostat::start(&config);
+    server.wait_for_log(0, "a.crt: the certificate has expired (");
+    secure
+        .connect("a.test")
+        .get(STYLE_PATH)
+        .assert(200, STYLE_BYTES);
+    let warned = || {
+        ask(&socket, "GET", "/overview")
+            .1
+            .contains("a.crt: the certificate has expired")
+    };
+    assert!(warned());
+    // A renewed one is no reason for it any more.
+    write_certificate_for(folder, "a", -1, 90);
+    eventually("nothing is the matter", || (!warned()).then_some(()));
+}
+
+/// Which listener a connection comes in at says who is asked for a certificate, whatever names are given there.
+#[test]
+fn no_name_leads_past_the_certificate_that_a_listener_asks_for() {
+    let secure = Secure::with(TWO);
+    let folder = secure.root.outside();
+    for stem in ["a", "b", "ca"] {
+        write_certificate(folder, stem, &format!("{stem}.test"));
+    }
+    let strict = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let asks = TWO.replacen('{', "{client_ca: \"{}/ca.crt\", ", 1);
+    let asks = asks.replace("{}", &folder.display().to_string());
+    let listen = format!("{{address: \"{strict}\", tls: {asks}}}");
+    let _server = Nostat::start(&secure.config.clone().listen(&listen));
+    let shared = Arc::new(config(BOTH));
+    let client = |name: &str, config: &Arc<ClientConfig>| {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        ClientConnection::new(config.clone(), name).unwrap()
+    };
+    for name in ["a.test", "b.test", "other.test"] {
+        // It has a ticket of the listener that asks for nothing.
+        for _ in 0..2 {
+            let mut open = Connection::open_tls(secure.address, client(name, &shared));
+            open.get(STYLE_PATH).assert(200, STYLE_BYTES);
+        }
+        for host in ["a.test", "b.test", "example.com"] {
+            let mut refused = Connection::open_tls(strict, client(name, &shared));
+            refused.send_lossy(&request("GET", STYLE_PATH, &[("Host", host)], b""));
+            assert!(refused.try_read("GET").is_err(), "{name} {host}");
+        }
+    }
+    // Who has the certificate has it for all that is to be seen there.
+    let known = Arc::new(config_of(folder, "ca"));
+    let mut connection = Connection::open_tls(strict, client("a.test", &known));
+    for host in ["a.test", "b.test", "example.com"] {
+        let answer = connection.get_with(STYLE_PATH, &[("Host", host)]);
+        answer.assert(200, STYLE_BYTES);
+    }
+}
+
+/// A client that has this certificate.
+fn config_of(folder: &Path, stem: &str) -> ClientConfig {
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject as _;
+    let read = |suffix: &str| fs::read(folder.join(format!("{stem}.{suffix}"))).unwrap();
+    let certificate = CertificateDer::from_pem_slice(&read("crt")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(&read("key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(BOTH)
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_client_auth_cert(vec![certificate], key)
+        .unwrap()
 }
