@@ -2,7 +2,8 @@
 //!
 //! - [`lane`] reads HTTP/1 requests and writes the answers that are made here; it lends everything else to Pingora.
 //! - [`http2`] is the second door: HTTP/2 streams, decided upon as the lane's requests; [`http2_head`] are their heads.
-//! - [`stream_body`] is an answer's body on its way into a stream, [`watched_stream`] the connection below the streams.
+//! - [`stream_body`] is an answer's body on its way into a stream, [`watched_stream`] the connection below the streams;
+//!   [`gathering`] has what streams say in one turn leave in one write.
 //! - [`turn`] decides what the bytes read so far ask for.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
 //! - [`socket`] puts bytes into a connection's socket, asks about it, and resets it.
@@ -46,6 +47,7 @@ pub mod crowding;
 pub mod date;
 pub mod deadline;
 pub mod failure;
+pub mod gathering;
 pub mod handed;
 pub mod handed_session;
 pub mod handed_stream;
