@@ -84,6 +84,7 @@ pub async fn serve(
             turns,
             drain: state.lifecycle.drain_signal(),
             stage: Stage::Serving,
+            requests: 0,
             idle_since: None,
             next_look: Tick::default(),
             deadline: Deadline::default(),
@@ -133,6 +134,7 @@ struct Wire {
     limits: Limits,
     drain: DrainSignal,
     stage: Stage,
+    requests: u64,
     /// Since when there is nothing to do.
     idle_since: Option<Tick>,
     /// When it is looked next whether connections run out.
@@ -153,6 +155,10 @@ enum Stage {
 }
 
 /// What has happened on a connection.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "taken apart where it is made; a box would cost each request an allocation"
+)]
 enum Event {
     Accepted(H2Accept),
     /// The order to stop was given.
@@ -165,12 +171,12 @@ enum Event {
 
 impl Wire {
     async fn run(mut self) {
-        let (mut malformed, mut requests) = (0, 0);
+        let mut malformed = 0;
         loop {
             match std::future::poll_fn(|cx| self.poll_event(cx)).await {
                 Event::Accepted(H2Accept::Session(session)) => {
-                    requests += 1;
-                    if requests == self.limits.requests_per_connection {
+                    self.requests += 1;
+                    if self.requests == self.limits.requests_per_connection {
                         self.shared
                             .state
                             .limited
@@ -244,6 +250,9 @@ impl Wire {
         });
         loop {
             let until = since.plus(match self.stage {
+                Stage::Serving if self.requests == 0 => {
+                    for_beginning(self.limits.request_head, is_crowded(&self.shared.state))
+                }
                 Stage::Serving => {
                     for_idling(self.limits.keep_alive, is_crowded(&self.shared.state))
                 }

@@ -1,5 +1,6 @@
 //! HTTP/2: clients that are silent, slow or gone, and what they may hold.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use rustix::process::Signal;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -92,6 +94,19 @@ fn idle_connections_leave_their_places_to_others_when_these_run_out() {
     // Far sooner than the 75 s that an idle connection may have.
     eventually("there is room", || {
         (open_connections(&served.socket) < 14).then_some(())
+    });
+}
+
+#[test]
+fn a_connection_without_a_request_has_the_time_of_a_head() {
+    let served = served("{keep_alive: 10m, request_head: 1s}");
+    Client::connect(served.both.h2).runtime.block_on(async {
+        let mut stream = raw(served.both.h2).await;
+        let mut goaway = false;
+        while let Some((kind, ..)) = next_frame(&mut stream).await {
+            goaway |= kind == 7;
+        }
+        assert!(goaway);
     });
 }
 
@@ -190,6 +205,7 @@ fn a_connection_is_not_idle_while_an_answer_has_not_been_taken() {
     // From now on as long as another connection may be idle.
     runtime.block_on(async {
         let mut other = raw(served.both.h2).await;
+        other.write_all(&frame(1, 5, 1, HEADERS)).await.unwrap();
         while next_frame(&mut other).await.is_some() {}
     });
     let bytes = runtime.block_on(async {
@@ -451,4 +467,137 @@ fn the_limits_of_a_request_are_those_of_the_lane() {
     assert_eq!(status("POST", "/", &length, &[b'x'; 2000]), Some(413));
     assert_eq!(limited(&served.socket, "max_body"), 1);
     drop(served.server);
+}
+
+/// The samples of a family, by their labels.
+fn samples(socket: &Path, family: &str) -> BTreeMap<String, u64> {
+    let metrics = ask(socket, "GET", "/metrics").1;
+    let lines = metrics.lines().filter(|line| line.starts_with(family));
+    lines
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            (name.to_owned(), value.parse().unwrap())
+        })
+        .collect()
+}
+
+/// What has been added to a family.
+fn added(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let added = after.iter().map(|(name, value)| {
+        let before = before.get(name).copied().unwrap_or_default();
+        (name.clone(), value - before)
+    });
+    added.filter(|(_, added)| *added > 0).collect()
+}
+
+/// Method, path, fields and body.
+type Asked<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a [u8]);
+
+#[test]
+fn the_log_and_the_counters_say_of_a_request_what_they_say_of_one_on_the_lane() {
+    let both = both("{}");
+    let (config, socket) = with_socket(&both.root, both.config.clone());
+    let config = config
+        .top("access_log", "{path: \"-\", format: json}")
+        .top("open_file_cache", "{valid: 60s, errors_valid: 60s}");
+    both.root.write(&LARGE[1..], &vec![b'x'; 300_000]);
+    let server = Nostat::start(&config);
+    server.settled(STYLE_PATH);
+    server.settled(LARGE);
+    server.get("/wp-content/gone.css");
+    let client = Client::connect(both.h2);
+    let agent = [
+        ("user-agent", "a \"b\""),
+        ("referer", "http://example.org/"),
+    ];
+    let range = [("range", "bytes=2-4")];
+    let unmodified = [("if-none-match", "*")];
+    let requests: [Asked<'_>; 9] = [
+        ("GET", STYLE_PATH, &agent, b""),
+        ("HEAD", STYLE_PATH, &[], b""),
+        ("GET", STYLE_PATH, &range, b""),
+        ("GET", STYLE_PATH, &unmodified, b""),
+        ("GET", LARGE, &[], b""),
+        ("GET", "/wp-content/gone.css", &[], b""),
+        ("DELETE", STYLE_PATH, &[], b""),
+        ("GET", "/a-page/", &agent, b""),
+        ("POST", "/a-page/", &[], b"hello"),
+    ];
+    let families = [
+        "nostat_requests_total",
+        "nostat_request_duration_seconds_count",
+    ];
+    for (number, (method, path, fields, body)) in requests.into_iter().enumerate() {
+        let target = |door: &str| format!("{path}?{door}={number}");
+        let counted = || families.map(|family| samples(&socket, family));
+        // The answer is out before it is counted.
+        let settled = |before: &[BTreeMap<String, u64>; 2]| {
+            eventually("both are counted", || {
+                let after = counted();
+                let added = [0, 1].map(|at| added(&before[at], &after[at]));
+                added.iter().all(|it| !it.is_empty()).then_some(added)
+            })
+        };
+        let before = counted();
+        let first = server
+            .connect()
+            .request(method, &target("http1"), fields, body);
+        let of_lane = settled(&before);
+        let before = counted();
+        let second = client.ask(method, &target("http2"), fields, body).unwrap();
+        let of_http2 = settled(&before);
+        assert_eq!(first.status, second.status, "{method} {path}");
+        assert_eq!(of_lane, of_http2, "{method} {path}");
+        let line = |door: &str| {
+            let target = target(door);
+            let mut line = eventually(&target, || {
+                let output = server.output();
+                let mut lines = output.split_inclusive('\n').filter(|it| it.ends_with('\n'));
+                lines.find(|it| it.contains(&target)).map(|line| {
+                    serde_json::from_str::<serde_json::Map<String, Value>>(line).unwrap()
+                })
+            });
+            for own in ["time", "timestamp", "target"] {
+                assert!(line.remove(own).is_some(), "{own}");
+            }
+            let took = line.remove("upstream_time");
+            (
+                line.remove("protocol"),
+                took.is_some_and(|it| it.is_number()),
+                line,
+            )
+        };
+        let (lane, http2) = (line("http1"), line("http2"));
+        assert_eq!(lane.0, Some("HTTP/1.1".into()));
+        assert_eq!(http2.0, Some("HTTP/2.0".into()));
+        assert_eq!((lane.1, lane.2), (http2.1, http2.2), "{method} {path}");
+    }
+}
+
+#[test]
+fn rates_and_connections_of_an_address_are_limited_as_on_the_lane() {
+    let both = both("{connections_per_address: 3}");
+    let (config, socket) = with_socket(&both.root, both.config.clone());
+    let config = config
+        .top("trusted_proxies", "[]")
+        .top("rate_limits", "[{match: missing, rate: 1/h, burst: 5}]");
+    let server = Nostat::start(&config);
+    eventually("the starting client is gone", || {
+        (server.established() == 0).then_some(())
+    });
+    let clients: Vec<Client> = (0..3).map(|_| Client::connect(both.h2)).collect();
+    for client in &clients {
+        assert_eq!(client.get(STYLE_PATH).status, 200);
+    }
+    let ended = clients[0].runtime.block_on(async {
+        let mut one_more = TcpStream::connect(both.h2).await.unwrap();
+        next_frame(&mut one_more).await
+    });
+    assert!(ended.is_none());
+    assert_eq!(limited(&socket, "connections_per_address"), 1);
+    let statuses: Vec<u16> = (0..7)
+        .map(|_| clients[1].get("/wp-content/gone.css").status)
+        .collect();
+    assert_eq!(statuses, [404, 404, 404, 404, 404, 429, 429]);
+    assert_eq!(limited(&socket, "rate_limits"), 2);
 }
