@@ -220,7 +220,7 @@ mod tests {
     use std::future::poll_fn;
 
     use futures::FutureExt as _;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt};
 
     use super::*;
 
@@ -255,7 +255,7 @@ mod tests {
             for piece in content.chunks(7_001).chain([&content[..200_000]]) {
                 stream.write_all(piece).await.expect("sent");
             }
-            stream.shutdown().await.expect("ended");
+            AsyncWriteExt::shutdown(&mut stream).await.expect("ended");
         };
         let mut seen = Vec::new();
         let (read, ()) = tokio::join!(client.read_to_end(&mut seen), sent);
