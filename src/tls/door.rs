@@ -12,12 +12,11 @@ use pingora_core::protocols::Stream;
 use pingora_core::protocols::l4::stream::Stream as Socket;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::Semaphore;
 
-use super::certificate::{Certificate, CertificateError};
+use super::certificate::{self, Certificate, CertificateError};
 use super::names::Names;
 use super::settings::{Settings, Version};
 
@@ -227,13 +226,9 @@ fn authorities(settings: &Settings) -> Result<Option<Vec<CertificateDer<'static>
     let Some(path) = &settings.client_ca else {
         return Ok(None);
     };
-    let failed = |what: &str| TlsError::ClientCa(format!("{}: {what}", path.display()));
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let read: Vec<_> = read.map_err(|error| failed(&error.to_string()))?;
-    match read.is_empty() {
-        true => Err(failed("holds no certificate (-----BEGIN CERTIFICATE-----)")),
-        false => Ok(Some(read)),
-    }
+    let read = certificate::authorities(path);
+    read.map(Some)
+        .map_err(|what| TlsError::ClientCa(format!("{}: {what}", path.display())))
 }
 
 /// Sessions begun under other settings are not resumed: who resumes is not asked for a certificate again, so a ticket from
