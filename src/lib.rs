@@ -21,7 +21,7 @@
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
 //! - [`settings`] YAML to each room's own settings;
-//! - [`tls`] the certificates that clients are shown;
+//! - [`tls`] the certificates that clients are shown; [`acme`] those that are ordered and renewed;
 //! - [`binding`], [`inherited`], [`server`], [`signals`], [`orders`], [`timer`], [`config_watch`], [`lifecycle`], [`upgrade`] and
 //!   [`service_manager`] start, reload, drain, another binary in this one's place;
 //! - [`admin`] what an administrator asks a running server; [`token`] a word that lets him;
@@ -62,6 +62,7 @@
 )]
 
 pub mod access_log;
+pub mod acme;
 pub mod admin;
 pub mod binding;
 pub mod cli;

@@ -156,6 +156,12 @@ impl Asked<'_> {
         let Ok(target) = Target::parse(&head.method, head.target) else {
             return seen.refuse(400);
         };
+        // Before all that a site says of its requests: it is the machine that is asked.
+        if matches!(head.method, Method::Get | Method::Head)
+            && let Some(proof) = snapshot.challenges.answer(&target.path)
+        {
+            return seen.answer(Kind::Static, seen.as_asked(proof));
+        }
         let host = target.authority.or(head.host);
         let Some(site) = snapshot.sites.select(host) else {
             return seen.refuse(421);

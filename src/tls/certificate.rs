@@ -113,6 +113,16 @@ impl Certificate {
         Certificate::of(chain, key.into(), provider).map_err(failed)
     }
 
+    /// Whether it is for this host: by name, or by a wildcard in place of one label (RFC 6125 §6.4.3).
+    #[must_use]
+    pub fn is_for(&self, host: &str) -> bool {
+        let parent = host.split_once('.').map(|(_, parent)| parent);
+        self.names.iter().any(|name| {
+            let wild = name.strip_prefix("*.");
+            name == host || (wild.is_some() && wild == parent)
+        })
+    }
+
     fn of(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
