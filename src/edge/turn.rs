@@ -623,3 +623,6 @@ impl Seen<'_> {
 /// A body up to this length is read and dropped when its request was answered without it; beyond it the connection is
 /// closed instead.
 const SKIPPED_BODY: u64 = 64 * 1024;
+
+#[cfg(test)]
+mod tests;

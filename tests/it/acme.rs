@@ -1,0 +1,192 @@
+//! Certificates that are ordered, as long as the authority does not answer: what is shown until then, and what is kept. With one that
+//! does: `tests/nightly/acme`.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+
+use crate::admin::{ask, sample, with_socket};
+use crate::support::client::Connection;
+use crate::support::document_root::{DocumentRoot, STYLE_BYTES, STYLE_PATH};
+use crate::support::eventually;
+use crate::support::nostat::{Config, Nostat, free_port};
+use crate::tls::{BOTH, client};
+
+/// A WordPress whose certificates are ordered where nobody listens.
+struct Ordering {
+    root: DocumentRoot,
+    config: Config,
+    socket: PathBuf,
+    address: SocketAddr,
+    /// Where nobody listens.
+    authority: u16,
+}
+
+impl Ordering {
+    fn of(hosts: &str) -> Ordering {
+        let root = DocumentRoot::wordpress();
+        let (address, authority) = (SocketAddr::from(([127, 0, 0, 1], free_port())), free_port());
+        let ca = rcgen::generate_simple_self_signed(["ca.test".to_owned()]).unwrap();
+        fs::write(root.outside().join("ca.pem"), ca.cert.pem()).unwrap();
+        let mut ordering = Ordering {
+            config: Config::wordpress_alone(&root),
+            root,
+            socket: PathBuf::new(),
+            address,
+            authority,
+        };
+        ordering.config = ordering.listening(&ordering.acme(hosts));
+        (ordering.config, ordering.socket) = with_socket(&ordering.root, ordering.config);
+        ordering
+    }
+
+    fn acme(&self, hosts: &str) -> String {
+        let (outside, authority) = (self.root.outside().display(), self.authority);
+        format!(
+            "{{acme: {{directory: \"https://127.0.0.1:{authority}/dir\", ca: \"{outside}/ca.pem\", hosts: [{hosts}]}}}}"
+        )
+    }
+
+    /// The same with another `tls`.
+    fn listening(&self, tls: &str) -> Config {
+        let outside = self.root.outside();
+        let config = Config::wordpress_alone(&self.root)
+            .top(
+                "acme_store",
+                &format!("{{dir: \"{}/acme\"}}", outside.display()),
+            )
+            .listen(&format!("{{address: \"{}\", tls: {tls}}}", self.address));
+        with_socket(&self.root, config).0
+    }
+
+    fn folder(&self) -> PathBuf {
+        let name = format!("acme/127.0.0.1%3A{}%2Fdir", self.authority);
+        self.root.outside().join(name)
+    }
+
+    /// Keeps a certificate of this name for a host, as an order does; its bytes.
+    fn keep(&self, host: &str, name: &str) -> Vec<u8> {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        self.put(host, &(made.signing_key.serialize_pem() + &made.cert.pem()));
+        made.cert.der().to_vec()
+    }
+
+    fn put(&self, host: &str, text: &str) {
+        fs::create_dir_all(self.folder()).unwrap();
+        let new = self.folder().join("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.folder().join(format!("{host}.pem"))).unwrap();
+    }
+
+    fn shown(&self, host: &str) -> Vec<u8> {
+        let mut connection = Connection::open_tls(self.address, client(host, BOTH));
+        connection.get(STYLE_PATH).assert(200, STYLE_BYTES);
+        connection.tls().peer_certificates().unwrap()[0].to_vec()
+    }
+
+    fn metric(&self, name: &str) -> Option<u64> {
+        sample(&ask(&self.socket, "GET", "/metrics").1, name)
+    }
+}
+
+const UNREACHABLE: &str = "nostat_acme_orders_total{result=\"unreachable\"}";
+
+#[test]
+fn an_authority_that_is_not_there_is_in_nobodys_way() {
+    let ordering = Ordering::of("a.test, b.test");
+    let path = "/.well-known/acme-challenge/of-certbot";
+    ordering.root.write(&path[1..], b"proof");
+    let server = Nostat::start(&ordering.config);
+    let first = ordering.shown("a.test");
+    assert_eq!(first, ordering.shown("b.test"), "one that was made here");
+    server.get(STYLE_PATH).assert(200, STYLE_BYTES);
+    // What another client has put there is the site's.
+    server.get(path).assert(200, b"proof");
+    let missing = server.get("/.well-known/acme-challenge/nobodys");
+    assert_ne!(missing.status, 200);
+    let said = server.wait_for_log(0, "cannot be ordered of");
+    assert!(
+        said.contains("refused") && said.contains("tried again on"),
+        "{said}"
+    );
+    let counted = eventually("it is counted", || {
+        ordering.metric(UNREACHABLE).filter(|count| *count > 0)
+    });
+    assert!(counted < 3, "{counted}");
+    let labels = format!(
+        "{{directory=\"https://127.0.0.1:{}/dir\",host=\"a.test\"}}",
+        ordering.authority
+    );
+    let next = ordering.metric(&format!("nostat_acme_next_attempt_seconds{labels}"));
+    assert!(next.is_some_and(|next| next > 1_700_000_000), "{next:?}");
+    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(ordering.folder()), 0o700);
+    assert_eq!(mode(ordering.folder().join("_setback.json")), 0o600);
+    assert_eq!(
+        ordering.shown("a.test"),
+        first,
+        "who has let it pass is not asked again"
+    );
+    assert!(server.stop().status.success());
+}
+
+#[test]
+fn what_is_kept_is_shown_and_nothing_worse_in_its_place() {
+    let ordering = Ordering::of("a.test, b.test");
+    let kept = ordering.keep("a.test", "a.test");
+    let server = Nostat::start(&ordering.config);
+    assert_eq!(ordering.shown("a.test"), kept);
+    let stand_in = ordering.shown("b.test");
+    assert_ne!(stand_in, kept);
+    let renewed = ordering.keep("a.test", "a.test");
+    eventually("the renewed one is shown", || {
+        (ordering.shown("a.test") == renewed).then_some(())
+    });
+    let other = ordering.keep("b.test", "b.test");
+    eventually("the other one has come", || {
+        (ordering.shown("b.test") == other).then_some(())
+    });
+    let from = server.log().len();
+    ordering.put("a.test", "-----BEGIN CERTIFICATE-----\n");
+    server.wait_for_log(from, "an ordered certificate cannot be used");
+    assert_eq!(ordering.shown("a.test"), renewed);
+    let from = server.log().len();
+    ordering.keep("a.test", "c.test");
+    server.wait_for_log(from, "is for another host");
+    assert_eq!(ordering.shown("a.test"), renewed);
+}
+
+#[test]
+fn what_was_shown_before_a_reload_stays_until_there_is_a_better_one() {
+    let ordering = Ordering::of("a.test, b.test");
+    let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+    let outside = ordering.root.outside();
+    fs::write(outside.join("a.crt"), made.cert.pem()).unwrap();
+    fs::write(outside.join("a.key"), made.signing_key.serialize_pem()).unwrap();
+    let folder = outside.display();
+    let listed = ordering.listening(&format!(
+        "{{certificates: [{{certificate: \"{folder}/a.crt\", key: \"{folder}/a.key\"}}]}}"
+    ));
+    let server = Nostat::start(&listed);
+    let mine = ordering.shown("a.test");
+    let reload = |config: &Config| {
+        let from = server.log().len();
+        server.rewrite(config);
+        server.signal(Signal::HUP);
+        server.wait_for_log(from, "reloaded");
+    };
+    reload(&ordering.config);
+    assert_eq!(ordering.shown("a.test"), mine);
+    assert_ne!(ordering.shown("b.test"), mine);
+    let ordered = ordering.keep("a.test", "a.test");
+    eventually("the ordered one is shown", || {
+        (ordering.shown("a.test") == ordered).then_some(())
+    });
+    // And back.
+    reload(&listed);
+    assert_eq!(ordering.shown("a.test"), mine);
+    assert_eq!(ordering.metric(UNREACHABLE), None);
+}
