@@ -49,6 +49,7 @@
 //! | another visitor's page | [`page_cache::key`]: PHP sees of a visitor what is in the key | `page_cache` |
 //! | an answer cut, mixed or padded | [`descriptor_cache::file`]: one look at one descriptor; [`edge::failure`] cuts the connection | `file_changes`, `transfers`, `fastcgi_answers` |
 //! | fields that PHP takes for its own (httpoxy) | [`fastcgi::params`] | `fastcgi` |
+//! | an authority of certificates that is slow, lies or is not there | [`acme`]: all of it aside, bounded, and looked at before it is used | `acme`, `tests/nightly/acme` |
 //! | the admin endpoints by way of PHP | [`admin::access`]: a socket's mode, a token, the `Host` of a request | `admin` |
 //!
 //! What is promised of this, and what is not, is in `.github/SECURITY.md`.
