@@ -1,5 +1,5 @@
-//! Certificates that are ordered, as long as the authority does not answer: what is shown until then, and what is kept. With one that
-//! does: `tests/nightly/acme`.
+//! Certificates that are ordered: what is shown until they come, what the authority may do wrong, and what is kept. With a real one:
+//! `tests/nightly/acme`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -7,11 +7,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use rustix::process::Signal;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 
 use crate::admin::{ask, sample, with_socket};
 use crate::support::client::Connection;
 use crate::support::document_root::{DocumentRoot, STYLE_BYTES, STYLE_PATH};
 use crate::support::eventually;
+use crate::support::fake_authority::{self, FakeAuthority};
 use crate::support::nostat::{Config, Nostat, free_port};
 use crate::tls::{BOTH, client};
 
@@ -50,6 +53,13 @@ impl Ordering {
         )
     }
 
+    /// The same at this authority, from where requests at the tests' own address are sent to https.
+    fn at(&mut self, authority: SocketAddr, hosts: &str) -> &Config {
+        self.authority = authority.port();
+        self.config = self.listening(&self.acme(hosts));
+        &self.config
+    }
+
     /// The same with another `tls`.
     fn listening(&self, tls: &str) -> Config {
         let outside = self.root.outside();
@@ -79,6 +89,18 @@ impl Ordering {
         let new = self.folder().join("new");
         fs::write(&new, text).unwrap();
         fs::rename(new, self.folder().join(format!("{host}.pem"))).unwrap();
+    }
+
+    /// The same with one that is to be renewed by now, but will last until this year.
+    fn keep_until(&self, host: &str, year: i32) -> Vec<u8> {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut wanted = rcgen::CertificateParams::new(vec![host.to_owned()]).unwrap();
+        // Two thirds of its life are long over.
+        wanted.not_before = rcgen::date_time_ymd(1900, 1, 1);
+        wanted.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let made = wanted.self_signed(&key).unwrap();
+        self.put(host, &(key.serialize_pem() + &made.pem()));
+        made.der().to_vec()
     }
 
     fn shown(&self, host: &str) -> Vec<u8> {
@@ -189,4 +211,140 @@ fn what_was_shown_before_a_reload_stays_until_there_is_a_better_one() {
     reload(&listed);
     assert_eq!(ordering.shown("a.test"), mine);
     assert_eq!(ordering.metric(UNREACHABLE), None);
+}
+
+const ISSUED: &str = "nostat_acme_orders_total{result=\"issued\"}";
+const REFUSED: &str = "nostat_acme_orders_total{result=\"refused\"}";
+
+#[test]
+fn a_certificate_comes_and_is_not_ordered_again() {
+    let mut ordering = Ordering::of("x.test");
+    let plain = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let authority = FakeAuthority::start(plain, &ordering.root.outside().join("ca.pem"));
+    // The proof is asked for where all else is sent to https, and by a host that no site has.
+    let config = ordering.at(authority.address(), "a.test, b.test").clone();
+    let config = config
+        .site("hosts", "[example.com]")
+        .listen(&format!("{{address: \"{plain}\", redirect: https}}"));
+    let server = Nostat::start(&config);
+    eventually("both have come", || {
+        (ordering.metric(ISSUED) == Some(2)).then_some(())
+    });
+    let files = ["a.test", "b.test"].map(|host| ordering.folder().join(format!("{host}.pem")));
+    for path in files
+        .iter()
+        .chain([&ordering.folder().join("_account.json")])
+    {
+        let mode = fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", path.display());
+    }
+    let leaf = |path: &PathBuf| {
+        let text = fs::read(path).unwrap();
+        CertificateDer::from_pem_slice(&text).unwrap().to_vec()
+    };
+    let expected = [leaf(&files[0]), leaf(&files[1])];
+    assert_ne!(expected[0], expected[1]);
+    let shown = |host: &str| {
+        let mut connection = Connection::open_tls(ordering.address, client(host, BOTH));
+        let answer = connection.get_with(STYLE_PATH, &[("Host", "example.com")]);
+        answer.assert(200, STYLE_BYTES);
+        connection.tls().peer_certificates().unwrap()[0].to_vec()
+    };
+    eventually("they are shown", || {
+        (["a.test", "b.test"].map(shown) == expected).then_some(())
+    });
+    assert_eq!(ordering.metric(REFUSED), Some(0));
+    assert!(server.stop().status.success());
+
+    let server = Nostat::start(&config);
+    assert_eq!(["a.test", "b.test"].map(shown), expected);
+    let labels = format!(
+        "{{directory=\"https://{}/dir\",host=\"b.test\"}}",
+        authority.address()
+    );
+    eventually("they have been looked at", || {
+        ordering.metric(&format!("nostat_acme_next_attempt_seconds{labels}"))
+    });
+    assert_eq!(ordering.metric(ISSUED), Some(0));
+    assert_eq!(authority.ordered(), ["a.test", "b.test"]);
+    assert_eq!(authority.accounts(), 1);
+    drop(server);
+}
+
+#[test]
+fn whatever_an_authority_does_wrong_the_one_in_use_stays() {
+    use fake_authority::{
+        ANOTHER_KEY, ANOTHER_NAME, BUSY, BUSY_SECONDS, ENDED, ENDLESS, NO_CERTIFICATE, ODD_TOKEN,
+        SOON, SOONER,
+    };
+    let wrongs = [
+        (ANOTHER_NAME, "is for evil.test, not for another-name.test"),
+        (ENDED, "has ended already"),
+        (ANOTHER_KEY, "do not belong together"),
+        (SOONER, "ends sooner than the one in use"),
+        (NO_CERTIFICATE, "holds no certificate"),
+        (ENDLESS, "length limit exceeded"),
+        (BUSY, "too many"),
+        (ODD_TOKEN, "the token of a challenge is none"),
+    ];
+    let hosts = wrongs.map(|(host, _)| host);
+    let mut ordering = Ordering::of("x.test");
+    let plain = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let authority = FakeAuthority::start(plain, &ordering.root.outside().join("ca.pem"));
+    let config = ordering.at(authority.address(), &hosts.join(", ")).clone();
+    let kept = hosts.map(|host| ordering.keep_until(host, SOON + 1 - i32::from(host != SOONER)));
+    let server = Nostat::start(&config.listen(&format!("\"{plain}\"")));
+    let shown = || hosts.map(|host| ordering.shown(host));
+    assert_eq!(shown(), kept);
+    for (host, said) in wrongs {
+        let line = server.wait_for_log(0, &format!("{host}: no certificate of"));
+        assert!(line.contains(said), "{line}");
+        assert!(line.contains("the one in use ends on"), "{line}");
+    }
+    eventually("all are counted", || {
+        (ordering.metric(REFUSED) == Some(hosts.len() as u64)).then_some(())
+    });
+    assert_eq!(ordering.metric(ISSUED), Some(0));
+    assert_eq!(shown(), kept);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    for host in hosts {
+        let labels = format!(
+            "{{directory=\"https://{}/dir\",host=\"{host}\"}}",
+            authority.address()
+        );
+        let next = ordering
+            .metric(&format!("nostat_acme_next_attempt_seconds{labels}"))
+            .unwrap();
+        let least = if host == BUSY { BUSY_SECONDS } else { 300 };
+        // An order and the log take a moment, the test's deadline at most for each.
+        assert!(next + 20 * 8 > now + least, "{host}: {}", next - now);
+    }
+    let mut ordered = authority.ordered();
+    ordered.sort();
+    let mut expected = hosts.to_vec();
+    expected.sort_unstable();
+    assert_eq!(ordered, expected, "each once");
+}
+
+#[test]
+fn an_authority_that_says_nothing_holds_up_nobody() {
+    let mut ordering = Ordering::of("x.test");
+    let authority = FakeAuthority::silent(&ordering.root.outside().join("ca.pem"));
+    let config = ordering.at(authority.address(), "a.test").clone();
+    let server = Nostat::start(&config);
+    ordering.shown("a.test");
+    eventually("it is asked", || {
+        (authority.connections() > 0).then_some(())
+    });
+    // An order is under way, and neither of these waits for it.
+    let from = server.log().len();
+    server.signal(Signal::HUP);
+    server.wait_for_log(from, "reloaded");
+    server.get(STYLE_PATH).assert(200, STYLE_BYTES);
+    assert_eq!(ordering.metric(UNREACHABLE), Some(0));
+    // The harness waits less long than the order would be waited for.
+    assert!(server.stop().status.success());
 }
