@@ -42,8 +42,7 @@ pub fn examine(settings: &Settings, identity: &Identity) -> Vec<Finding> {
         };
         findings.extend(not_writable("access_log", place, identity));
     }
-    let tls = settings.listen.iter().filter_map(|it| it.tls.as_ref());
-    if let Some(acme) = tls.filter_map(|tls| tls.acme.as_ref()).next() {
+    if let Some(acme) = settings.ordered().next() {
         findings.extend(not_writable("acme_store", &acme.dir, identity));
         let plain = settings.listen.iter().filter(|it| it.tls.is_none());
         let ports: Vec<u16> = plain.map(|it| it.address.port()).collect();

@@ -92,6 +92,12 @@ impl Settings {
         names.map(ToString::to_string).collect()
     }
 
+    /// What is ordered, for each address where something is.
+    pub fn ordered(&self) -> impl Iterator<Item = &crate::tls::settings::Acme> {
+        let tls = self.listen.iter().filter_map(|it| it.tls.as_ref());
+        tls.filter_map(|tls| tls.acme.as_ref())
+    }
+
     /// The settings of `nostat serve --root`: the WordPress preset on `root`, an access log on standard
     /// output, and 127.0.0.1:8080 unless `listen` says otherwise. Without `php` only static files.
     pub fn for_root(
