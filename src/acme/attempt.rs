@@ -44,6 +44,17 @@ pub enum Outcome {
     Unreachable,
 }
 
+/// What has come of it, and what is next.
+#[derive(Debug)]
+pub struct Made {
+    /// What has come of it.
+    pub outcome: Outcome,
+    /// The second of Unix time at which to look again.
+    pub next: i64,
+    /// Why there is no new certificate though one is wanted, this time or the last.
+    pub why: Option<String>,
+}
+
 /// What the disk says, which another process may have written, and the right to change it.
 struct Found {
     store: Store,
@@ -62,28 +73,44 @@ struct Failed {
 }
 
 impl Attempt<'_> {
-    /// Orders the certificate if it is due. Returns the second at which to look again.
-    pub async fn make(&self) -> (Outcome, i64) {
+    /// Orders the certificate if it is due.
+    pub async fn make(&self) -> Made {
         match self.try_make().await {
             Ok(made) => made,
             Err(why) => {
                 tracing::warn!("{}: no certificate can be kept: {why}", self.host);
-                (Outcome::NotDue, self.now().saturating_add(DISK_AGAIN))
+                Made {
+                    outcome: Outcome::NotDue,
+                    next: self.now().saturating_add(DISK_AGAIN),
+                    why: Some(why),
+                }
             }
         }
     }
 
-    async fn try_make(&self) -> Result<(Outcome, i64), String> {
+    async fn try_make(&self) -> Result<Made, String> {
         let now = self.now();
         let (acme, host) = (self.acme.clone(), self.host.to_owned());
         let Some(found) = aside(move || find(&acme, &host)).await? else {
-            return Ok((Outcome::NotDue, now.saturating_add(LOCKED_AGAIN)));
+            return Ok(Made {
+                outcome: Outcome::NotDue,
+                next: now.saturating_add(LOCKED_AGAIN),
+                why: None,
+            });
         };
         let wanted = found.certificate.as_ref();
         let wanted = wanted.map_or(i64::MIN, |certificate| renewal(self.host, certificate));
-        let allowed = found.host.until(now).max(found.authority.until(now));
+        let held_up = match found.host.until(now) >= found.authority.until(now) {
+            true => &found.host,
+            false => &found.authority,
+        };
+        let allowed = held_up.until(now);
         if wanted.max(allowed) > now {
-            return Ok((Outcome::NotDue, wanted.max(allowed)));
+            return Ok(Made {
+                outcome: Outcome::NotDue,
+                next: wanted.max(allowed),
+                why: (wanted <= now).then(|| held_up.why.clone()),
+            });
         }
         match self.order(&found).await {
             Ok(certificate) => {
@@ -100,14 +127,18 @@ impl Attempt<'_> {
                         .and_then(|()| store.remove(OF_AUTHORITY))
                 })
                 .await?;
-                Ok((Outcome::Issued, next))
+                Ok(Made {
+                    outcome: Outcome::Issued,
+                    next,
+                    why: None,
+                })
             }
             Err(failed) => self.note(&found, failed).await,
         }
     }
 
     /// Keeps what has failed, and says it.
-    async fn note(&self, found: &Found, failed: Failed) -> Result<(Outcome, i64), String> {
+    async fn note(&self, found: &Found, failed: Failed) -> Result<Made, String> {
         let Failed {
             failure,
             why,
@@ -122,7 +153,7 @@ impl Attempt<'_> {
             ),
             Failure::Host => (Outcome::Refused, &found.host, setback_of(self.host)),
         };
-        let setback = before.one_more(failure, why, now, chance, asked);
+        let setback = before.one_more(failure, printable(&why), now, chance, asked);
         let (host, directory) = (self.host, &self.acme.directory);
         let (why, again) = (&setback.why, date(setback.until));
         let shown = found.certificate.as_ref().map_or_else(
@@ -146,7 +177,12 @@ impl Attempt<'_> {
                 );
             }
         }
-        let (store, until) = (found.store.clone(), setback.until);
+        let store = found.store.clone();
+        let made = Made {
+            outcome,
+            next: setback.until,
+            why: Some(setback.why.clone()),
+        };
         aside(move || {
             if failure == Failure::Host {
                 store.remove(OF_AUTHORITY)?;
@@ -154,7 +190,7 @@ impl Attempt<'_> {
             store.write_value(&name, &setback)
         })
         .await?;
-        Ok((outcome, until))
+        Ok(made)
     }
 
     /// Orders, looks at what has come, and keeps it.
@@ -266,12 +302,19 @@ fn setback_of(host: &str) -> String {
     format!("{host}.json")
 }
 
+/// What an authority says, in one line of a log.
+fn printable(why: &str) -> String {
+    let plain = why.chars().map(|it| if it.is_control() { ' ' } else { it });
+    plain.take(LONGEST_WHY).collect()
+}
+
 /// A second of Unix time as people read it.
 fn date(seconds: i64) -> impl Display {
     let seconds = seconds.clamp(0, LAST_DATE);
     httpdate::fmt_http_date(UnixTime { seconds, nanos: 0 }.system())
 }
 
+const LONGEST_WHY: usize = 1000;
 /// The last second of the year 9999, after which dates have no such form.
 const LAST_DATE: i64 = 253_402_300_799;
 /// No host has an underscore.
@@ -284,3 +327,26 @@ const LOCKED_AGAIN: i64 = 10;
 const DISK_AGAIN: i64 = 300;
 /// The same when an order was cut off by the end of the process.
 const CUT_OFF_AGAIN: i64 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_authority_says_is_one_line() {
+        let said = "no\nINFO all is well\r\u{1b}[2J";
+        assert_eq!(printable(said), "no INFO all is well  [2J");
+        assert_eq!(printable(&"x".repeat(5000)).len(), LONGEST_WHY);
+    }
+
+    #[test]
+    fn any_second_has_a_date() {
+        for (second, expected) in [
+            (i64::MIN, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (1_800_000_000, "Fri, 15 Jan 2027 08:00:00 GMT"),
+            (i64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ] {
+            assert_eq!(date(second).to_string(), expected);
+        }
+    }
+}

@@ -32,6 +32,7 @@ struct Plan {
     host: String,
     /// A second of Unix time; none: nobody has looked at the disk yet.
     next: Option<i64>,
+    why: Option<String>,
 }
 
 /// The next look at a host's certificate.
@@ -43,6 +44,8 @@ pub struct NextLook {
     pub host: String,
     /// A second of Unix time.
     pub at: i64,
+    /// Why the last one has failed.
+    pub why: Option<String>,
 }
 
 /// Orders counted.
@@ -89,6 +92,7 @@ impl Renewals {
                     directory: plan.acme.directory.clone(),
                     host: plan.host.clone(),
                     at: plan.next?,
+                    why: plan.why.clone(),
                 })
             })
             .collect();
@@ -131,11 +135,13 @@ impl Renewals {
             let shared = Arc::new(acme.clone());
             for host in &acme.hosts {
                 let file = acme.file(host);
-                let next = plans.get(&file).and_then(|plan| plan.next);
+                let before = plans.get(&file);
+                let (next, why) = before.map_or((None, None), |it| (it.next, it.why.clone()));
                 still.entry(file).or_insert_with(|| Plan {
                     acme: shared.clone(),
                     host: host.clone(),
                     next,
+                    why,
                 });
             }
         }
@@ -155,15 +161,15 @@ impl Renewals {
                 challenges: &self.challenges,
                 clock: &self.clock,
             };
-            let (outcome, next) = attempt.make().await;
-            let counter = match outcome {
+            let made = attempt.make().await;
+            let counter = match made.outcome {
                 Outcome::NotDue => None,
                 Outcome::Issued => Some(&self.counters.issued),
                 Outcome::Refused => Some(&self.counters.refused),
                 Outcome::Unreachable => Some(&self.counters.unreachable),
             };
             if let Some(plan) = self.plans.lock().get_mut(&plan.acme.file(&plan.host)) {
-                plan.next = Some(next);
+                (plan.next, plan.why) = (Some(made.next), made.why);
             }
             if let Some(counter) = counter {
                 counter.fetch_add(1, Ordering::Relaxed);
@@ -246,6 +252,11 @@ mod tests {
             // The other host is not tried where the first has met nobody.
             fixture.turn(&renewals).await;
             assert_eq!(unreachable(&renewals), 1, "{failures}");
+            let all_say_why = renewals.next_looks().iter().all(|look| {
+                let why = look.why.as_deref().unwrap_or_default();
+                why.contains("refused")
+            });
+            assert!(all_say_why, "{:?}", renewals.next_looks());
             for (host, left) in waits(&renewals, now) {
                 assert!((wait..=wait * 5 / 4).contains(&left), "{host}: {left}");
             }

@@ -223,8 +223,12 @@ fn a_certificate_comes_and_is_not_ordered_again() {
     let authority = FakeAuthority::start(plain, &ordering.root.outside().join("ca.pem"));
     // The proof is asked for where all else is sent to https, and by a host that no site has.
     let config = ordering.at(authority.address(), "a.test, b.test").clone();
+    // Two addresses with the same names share their certificates.
+    let second = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let tls = ordering.acme("a.test, b.test");
     let config = config
         .site("hosts", "[example.com]")
+        .listen(&format!("{{address: \"{second}\", tls: {tls}}}"))
         .listen(&format!("{{address: \"{plain}\", redirect: https}}"));
     let server = Nostat::start(&config);
     eventually("both have come", || {
@@ -244,14 +248,17 @@ fn a_certificate_comes_and_is_not_ordered_again() {
     };
     let expected = [leaf(&files[0]), leaf(&files[1])];
     assert_ne!(expected[0], expected[1]);
-    let shown = |host: &str| {
-        let mut connection = Connection::open_tls(ordering.address, client(host, BOTH));
+    let shown_at = |address, host: &str| {
+        let mut connection = Connection::open_tls(address, client(host, BOTH));
         let answer = connection.get_with(STYLE_PATH, &[("Host", "example.com")]);
         answer.assert(200, STYLE_BYTES);
         connection.tls().peer_certificates().unwrap()[0].to_vec()
     };
+    let shown = |host: &str| shown_at(ordering.address, host);
     eventually("they are shown", || {
-        (["a.test", "b.test"].map(shown) == expected).then_some(())
+        let at_second = |host: &str| shown_at(second, host);
+        let all = [shown("a.test"), at_second("b.test")];
+        (all == expected).then_some(())
     });
     assert_eq!(ordering.metric(REFUSED), Some(0));
     assert!(server.stop().status.success());
@@ -306,6 +313,11 @@ fn whatever_an_authority_does_wrong_the_one_in_use_stays() {
     });
     assert_eq!(ordering.metric(ISSUED), Some(0));
     assert_eq!(shown(), kept);
+    let (_, overview) = ask(&ordering.socket, "GET", "/overview");
+    assert!(
+        overview.contains("No certificate could be had for busy.test"),
+        "{overview}"
+    );
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap()
