@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient, Problem};
 use parking_lot::Mutex;
 use rustls::{ClientConfig, RootCertStore};
 
@@ -79,6 +79,7 @@ impl HttpClient for Client {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         let agent = HeaderValue::from_static(AGENT);
         request.headers_mut().insert(USER_AGENT, agent);
+        let method = request.method().clone();
         let (answer, asked) = (self.pool.request(request), self.asked.clone());
         let whole = async move {
             let answer = answer.await.map_err(|error| failed(&error))?;
@@ -91,6 +92,9 @@ impl HttpClient for Client {
             }
             let body = Limited::new(body, MOST_BYTES).collect().await;
             let body = body.map_err(Error::Other)?.to_bytes();
+            if let Some(why) = failed_answer(&method, parts.status, &body) {
+                return Err(Error::Other(why.into()));
+            }
             Ok(BytesResponse {
                 parts,
                 body: Box::new(body),
@@ -101,6 +105,20 @@ impl HttpClient for Client {
             let answer = tokio::time::timeout(PATIENCE, whole).await;
             answer.unwrap_or_else(|_| Err(Error::Other(late.into())))
         })
+    }
+}
+
+/// What is wrong with an answer that nobody behind us would understand: they take each for what was asked for, or for a problem document
+/// (RFC 7807) in answer to POST.
+fn failed_answer(method: &Method, status: StatusCode, body: &[u8]) -> Option<String> {
+    if status.is_success() {
+        return None;
+    }
+    let problem = serde_json::from_slice::<Problem>(body).ok();
+    match problem {
+        Some(_) if method == Method::POST && !status.is_redirection() => None,
+        Some(problem) if problem.detail.is_some() => Some(format!("answered {status}: {problem}")),
+        _ => Some(format!("answered {status}")),
     }
 }
 
@@ -159,6 +177,38 @@ mod tests {
             assert_eq!(after(odd), None, "{odd}");
         }
         assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_told_by_its_status() {
+        let problem = br#"{"type": "urn:x", "detail": "down for an hour"}"#;
+        let html = b"<html>Bad Gateway</html>";
+        let said = |method, status, body: &[u8]| {
+            let status = StatusCode::from_u16(status).expect("a status");
+            failed_answer(&method, status, body)
+        };
+        assert_eq!(said(Method::GET, 200, html), None);
+        assert_eq!(said(Method::POST, 201, b""), None);
+        assert_eq!(said(Method::POST, 400, problem), None);
+        for (method, status, body, expected) in [
+            (Method::POST, 502, &html[..], "answered 502 Bad Gateway"),
+            (
+                Method::POST,
+                307,
+                problem,
+                "answered 307 Temporary Redirect: ",
+            ),
+            (Method::GET, 301, b"", "answered 301 Moved Permanently"),
+            (Method::HEAD, 500, b"", "answered 500 Internal Server Error"),
+        ] {
+            let said = said(method, status, body).expect(expected);
+            assert!(said.starts_with(expected), "{said}");
+        }
+        let said = said(Method::GET, 503, problem).expect("down");
+        assert!(
+            said.contains("503") && said.contains("down for an hour"),
+            "{said}"
+        );
     }
 
     #[tokio::test]
