@@ -188,6 +188,33 @@ fn tls(text: &mut Text, state: &State) {
             text.sample(name, &[("listen", listen), ("name", first)], expires);
         }
     }
+    acme(text, state);
+}
+
+fn acme(text: &mut Text, state: &State) {
+    if state.tls.ordered().is_empty() {
+        return;
+    }
+    let name = "nostat_acme_orders_total";
+    text.family(
+        name,
+        "counter",
+        "Certificates ordered, by result; unreachable: the authority, or the account there.",
+    );
+    for (result, count) in state.renewals.counted() {
+        text.sample(name, &[("result", result)], count);
+    }
+    let name = "nostat_acme_next_attempt_seconds";
+    text.family(
+        name,
+        "gauge",
+        "When a certificate is renewed, or tried again, in Unix time.",
+    );
+    for look in state.renewals.next_looks() {
+        let at = u64::try_from(look.at).unwrap_or_default();
+        let labels = [("directory", &*look.directory), ("host", &*look.host)];
+        text.sample(name, &labels, at);
+    }
 }
 
 fn cache(text: &mut Text, state: &State) {

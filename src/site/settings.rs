@@ -77,6 +77,12 @@ impl SiteSettings {
         host.unwrap_or_else(|| self.root.display().to_string())
     }
 
+    /// All names that are answered, those that are sent on included.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        let own = self.hosts.iter().chain(&self.aliases);
+        own.chain(&self.redirect_hosts)
+    }
+
     /// The defaults of a site without hosts and without PHP.
     #[must_use]
     pub fn new(root: PathBuf, preset: Preset) -> SiteSettings {

@@ -17,6 +17,8 @@ mod support;
 mod accel;
 /// Lines of the access log in each format.
 mod access_log;
+/// Certificates that are ordered, while the authority does not answer.
+mod acme;
 /// The admin socket: health, metrics, reload.
 mod admin;
 /// Requests put together at random.
