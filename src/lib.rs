@@ -43,7 +43,7 @@
 //! | a path that leaves the root, or two spellings of one | [`request::target`] decodes once; [`descriptor_cache::open`] opens beneath an open root | `targets`, `links` |
 //! | source, secrets and private folders | [`site::access`], [`site::htaccess`], and the type a file would be sent as | `routing`, `secrets`, `htaccess`, `accel` |
 //! | code in an upload | [`site::wordpress`]: where PHP never runs, and only scripts that are there | `routing`, `fastcgi` |
-//! | a head, body or reader that drips | one deadline for a head, [`edge::pace`] for bodies and answers | `hostile_requests`, `limits` |
+//! | a head, body or reader that drips | one deadline for a head, [`edge::pace`] for bodies and answers | `hostile_requests`, `limits`, `http2_limits` |
 //! | very many connections or requests | [`lifecycle`], [`edge::per_address`], [`rate_limits`], and PHP's own queue, [`fastcgi::limiter`] | `limits`, `exhaustion` |
 //! | another client's name | [`request::client`], [`edge::introduction`]: from trusted proxies only | `fastcgi`, `proxy_protocol` |
 //! | another visitor's page | [`page_cache::key`]: PHP sees of a visitor what is in the key | `page_cache` |

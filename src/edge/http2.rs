@@ -74,10 +74,11 @@ pub async fn serve(
     let local = arrival.local(&stream);
     let (stream, watch) = WatchedStream::new(stream, limits.for_answer());
     let (stream, turns) = Turns::of(Box::new(stream));
-    let opened = open(&state, Box::new(stream), &limits).await;
+    // Only needed now, and large: no part of what an idle connection keeps.
+    let opened = Box::pin(open(&state, Box::new(stream), &limits)).await;
     if let Some(connection) = opened {
         turns.begin();
-        let wire = Wire {
+        let mut wire = Wire {
             connection,
             digest,
             watch: watch.clone(),
@@ -170,7 +171,7 @@ enum Event {
 }
 
 impl Wire {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         let mut malformed = 0;
         loop {
             match std::future::poll_fn(|cx| self.poll_event(cx)).await {
