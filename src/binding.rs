@@ -1,9 +1,11 @@
 //! What needs rights and is done first: sockets are bound, then the rights are given up.
 
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::IntoRawFd;
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -255,11 +257,28 @@ pub fn give_up_privileges(settings: &Settings, admin: &AdminDoors) -> Result<(),
     admin
         .give_to(user.uid.as_raw(), group.as_raw())
         .map_err(failed)?;
+    for dir in settings.ordered().map(|acme| &acme.dir) {
+        if let Err(error) = make_for(dir, user.uid.as_raw(), group.as_raw()) {
+            tracing::warn!("{} could not be made for {name}: {error}", dir.display());
+        }
+    }
     let name = std::ffi::CString::new(user.name.as_bytes()).map_err(|_| missing())?;
     initgroups(&name, group).map_err(|error| failed(error.into()))?;
     setgid(group).map_err(|error| failed(error.into()))?;
     setuid(user.uid).map_err(|error| failed(error.into()))?;
     hide().map_err(failed)
+}
+
+/// Makes a folder that this user alone may use. One that is there stays as it is.
+fn make_for(dir: &Path, user: u32, group: u32) -> io::Result<()> {
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => std::os::unix::fs::chown(dir, Some(user), Some(group)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Has the kernel let root alone look into this process' memory.

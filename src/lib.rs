@@ -21,7 +21,7 @@
 //! - [`snapshot`] all that a request needs of the settings, swapped as one on reload;
 //! - [`edge`] the doors;
 //! - [`settings`] YAML to each room's own settings;
-//! - [`tls`] the certificates that clients are shown;
+//! - [`tls`] the certificates that clients are shown; [`acme`] those that are ordered and renewed;
 //! - [`binding`], [`inherited`], [`server`], [`signals`], [`orders`], [`timer`], [`config_watch`], [`lifecycle`], [`upgrade`] and
 //!   [`service_manager`] start, reload, drain, another binary in this one's place;
 //! - [`admin`] what an administrator asks a running server; [`token`] a word that lets him;
@@ -49,6 +49,7 @@
 //! | another visitor's page | [`page_cache::key`]: PHP sees of a visitor what is in the key | `page_cache` |
 //! | an answer cut, mixed or padded | [`descriptor_cache::file`]: one look at one descriptor; [`edge::failure`] cuts the connection | `file_changes`, `transfers`, `fastcgi_answers` |
 //! | fields that PHP takes for its own (httpoxy) | [`fastcgi::params`] | `fastcgi` |
+//! | an authority of certificates that is slow, lies or is not there | [`acme`]: all of it aside, bounded, and looked at before it is used | `acme`, `tests/nightly/acme` |
 //! | the admin endpoints by way of PHP | [`admin::access`]: a socket's mode, a token, the `Host` of a request | `admin` |
 //!
 //! What is promised of this, and what is not, is in `.github/SECURITY.md`.
@@ -62,6 +63,7 @@
 )]
 
 pub mod access_log;
+pub mod acme;
 pub mod admin;
 pub mod binding;
 pub mod cli;

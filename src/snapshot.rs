@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 
 use crate::access_log::{self, AccessLog};
+use crate::acme::{Challenges, Renewals};
 use crate::clock::{Clock, Tick};
 use crate::descriptor_cache::DescriptorCache;
 use crate::edge::Limits;
@@ -69,6 +70,8 @@ pub struct State {
     pub limited: Arc<Limited>,
     /// Where TLS ends.
     pub tls: TlsDoors,
+    /// Certificates that are ordered.
+    pub renewals: Arc<Renewals>,
     /// Open connections of each address, where they are limited.
     pub per_address: PerAddress,
     /// Requests of each client, as far as they are limited.
@@ -99,6 +102,7 @@ impl State {
         let page_counters = BySite::default();
         let rates = Arc::new(rate_limits::Counting::new(clock.clone()));
         let limited = Arc::new(Limited::default());
+        let renewals = Arc::new(Renewals::new(clock.clone()));
         let held_back = Arc::new(HeldBack::new(settings.page_store.memory / HELD_SHARE));
         let lasting = Lasting {
             cache: &cache,
@@ -109,6 +113,7 @@ impl State {
             page_counters: &page_counters,
             rates: &rates,
             limited: &limited,
+            challenges: &renewals.challenges,
         };
         let snapshot = Snapshot::load(settings, &lasting, None)?;
         let most = snapshot.settings.limits.connections.unwrap_or(connections);
@@ -131,6 +136,7 @@ impl State {
             hot_paths: HotPaths::default(),
             limited,
             tls: TlsDoors::default(),
+            renewals,
             per_address: PerAddress::default(),
             rates,
             reloads: Reloads::default(),
@@ -153,6 +159,7 @@ impl State {
             page_counters: &self.page_counters,
             rates: &self.rates,
             limited: &self.limited,
+            challenges: &self.renewals.challenges,
         };
         let listened = &settings.listen;
         let wanted = |address| {
@@ -216,6 +223,8 @@ pub struct Snapshot {
     pub rate_limits: RateLimits,
     /// Counts clients that meet a limit.
     pub limited: Arc<Limited>,
+    /// What authorities of certificates ask for.
+    pub challenges: Arc<Challenges>,
     /// The page cache.
     pub pages: &'static PageStore,
     responders: HashMap<Address, Upstream>,
@@ -232,6 +241,7 @@ struct Lasting<'a> {
     page_counters: &'a BySite<PageCounters>,
     rates: &'a Arc<rate_limits::Counting>,
     limited: &'a Arc<Limited>,
+    challenges: &'a Arc<Challenges>,
 }
 
 /// A responder as a request needs it.
@@ -319,6 +329,7 @@ impl Snapshot {
             rate_limits: RateLimits::new(&settings.rate_limits, lasting.rates)
                 .map_err(LoadError::RateLimit)?,
             limited: lasting.limited.clone(),
+            challenges: lasting.challenges.clone(),
             pages: lasting.pages,
             responders,
             origins,

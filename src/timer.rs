@@ -1,5 +1,5 @@
 //! What is done once a second, off the workers, as it may touch slow disks: inactive entries and rules go, roots are looked at again, a
-//! changed settings file is seen. A call that hangs on its disk is waited for by nobody, the process' end included.
+//! changed settings file is seen, certificates that are due are ordered. A call that hangs on its disk is waited for by nobody, the process' end included.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub async fn keep_time(state: Arc<State>, config: Option<ConfigWatch>, changed: 
         let pages = state.pages;
         opening.begin(|| pages.tick());
         if !state.tls.all().is_empty() {
+            let stop = state.lifecycle.order();
+            state.renewals.begin_due(|| state.tls.ordered(), stop);
             let state = state.clone();
             certificates.begin(move || state.tls.look(state.clock.unix()));
         }

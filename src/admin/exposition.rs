@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::edge::compressing;
 use crate::fastcgi::limiter::Limiter;
 use crate::metrics::BUCKETS;
 use crate::origin::Peer;
@@ -145,6 +146,12 @@ fn compressed(text: &mut Text) {
     let name = "nostat_compressed_bytes";
     text.family(name, "gauge", "Bytes of files that were compressed here.");
     text.sample(name, &[], compression::bytes() as u64);
+    let (plain, coded) = compressing::bytes();
+    let name = "nostat_dynamic_compression_bytes_total";
+    let help = "Bytes of answers of PHP and of origins that were compressed, and that came of it.";
+    text.family(name, "counter", help);
+    text.sample(name, &[("side", "in")], plain);
+    text.sample(name, &[("side", "out")], coded);
 }
 
 fn tls(text: &mut Text, state: &State) {
@@ -180,6 +187,33 @@ fn tls(text: &mut Text, state: &State) {
             let expires = u64::try_from(expires).unwrap_or_default();
             text.sample(name, &[("listen", listen), ("name", first)], expires);
         }
+    }
+    acme(text, state);
+}
+
+fn acme(text: &mut Text, state: &State) {
+    if state.tls.ordered().is_empty() {
+        return;
+    }
+    let name = "nostat_acme_orders_total";
+    text.family(
+        name,
+        "counter",
+        "Certificates ordered, by result; unreachable: the authority, or the account there.",
+    );
+    for (result, count) in state.renewals.counted() {
+        text.sample(name, &[("result", result)], count);
+    }
+    let name = "nostat_acme_next_attempt_seconds";
+    text.family(
+        name,
+        "gauge",
+        "When a certificate is renewed, or tried again, in Unix time.",
+    );
+    for look in state.renewals.next_looks() {
+        let at = u64::try_from(look.at).unwrap_or_default();
+        let labels = [("directory", &*look.directory), ("host", &*look.host)];
+        text.sample(name, &labels, at);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::acme::renewals::NextLook;
 use crate::descriptor_cache::counters::EventsSnapshot;
 use crate::descriptor_cache::{Bounds, Usage};
 use crate::snapshot::{Snapshot, State};
@@ -40,6 +41,7 @@ pub fn of(state: &State, snapshot: &Snapshot) -> Vec<Warning> {
     let mut all = Vec::new();
     all.extend(refused_reload(state));
     all.extend(state.tls.troubles().iter().map(certificate));
+    all.extend(not_ordered(&state.renewals.next_looks()));
     for (address, limiter) in state.limiters.all() {
         let (in_flight, waiting) = (limiter.in_flight(), limiter.waiting());
         all.extend(busy(&address, in_flight, waiting, limiter.limit()));
@@ -107,6 +109,33 @@ fn certificate(trouble: &Trouble) -> Warning {
         add: None,
         place: "where certificates are renewed: a file that has changed is read by itself",
     }
+}
+
+/// One for each reason: a hundred hosts may have the same.
+fn not_ordered(looks: &[NextLook]) -> Vec<Warning> {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for look in looks {
+        let Some(why) = &look.why else {
+            continue;
+        };
+        match by_reason.iter_mut().find(|(reason, _)| reason == why) {
+            Some((_, hosts)) => hosts.push(&look.host),
+            None => by_reason.push((why, vec![&look.host])),
+        }
+    }
+    let told = by_reason.into_iter().map(|(why, hosts)| {
+        let named = hosts.get(..MOST_HOSTS).unwrap_or(&hosts).join(", ");
+        let more = match hosts.len().saturating_sub(MOST_HOSTS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Warning {
+            what: format!("No certificate could be had for {named}{more}: {why}"),
+            add: None,
+            place: "It is tried again by itself; when is in the log.",
+        }
+    });
+    told.collect()
 }
 
 fn busy(address: &str, in_flight: usize, waiting: usize, slots: Option<usize>) -> Option<Warning> {
@@ -241,6 +270,8 @@ fn lines(count: u64) -> String {
 }
 
 const LONGEST_NAME: usize = 64;
+/// Hosts that one warning names.
+const MOST_HOSTS: usize = 5;
 
 #[cfg(test)]
 mod tests {
@@ -253,6 +284,28 @@ mod tests {
         assert_eq!(busy("a", 500, 9, None), None);
         let warning = busy("a", 5, 1, Some(5)).expect("a warning");
         assert_eq!(warning.add.as_deref(), Some("pm.max_children = 10"));
+    }
+
+    #[test]
+    fn hosts_without_a_certificate_are_named_by_what_they_lack() {
+        let look = |host: &str, why: Option<&str>| NextLook {
+            directory: String::new(),
+            host: host.to_owned(),
+            at: 0,
+            why: why.map(ToOwned::to_owned),
+        };
+        assert_eq!(not_ordered(&[look("a.test", None)]), []);
+        let hosts = ["a", "b", "c", "d", "e", "f"];
+        let mut looks: Vec<_> = hosts.map(|host| look(host, Some("away"))).to_vec();
+        looks.push(look("g", Some("no such name")));
+        let said: Vec<_> = not_ordered(&looks).into_iter().map(|it| it.what).collect();
+        assert_eq!(
+            said,
+            [
+                "No certificate could be had for a, b, c, d, e and 1 more: away",
+                "No certificate could be had for g: no such name",
+            ]
+        );
     }
 
     #[test]

@@ -42,8 +42,23 @@ pub fn examine(settings: &Settings, identity: &Identity) -> Vec<Finding> {
         };
         findings.extend(not_writable("access_log", place, identity));
     }
+    if let Some(acme) = settings.ordered().next() {
+        findings.extend(not_writable("acme_store", &acme.dir, identity));
+        let plain = settings.listen.iter().filter(|it| it.tls.is_none());
+        let ports: Vec<u16> = plain.map(|it| it.address.port()).collect();
+        findings.extend(judge_port_of_proof(&ports));
+    }
     findings.extend(admin(&settings.admin.socket, identity));
     findings
+}
+
+/// Where an authority asks for what proves a host (RFC 8555 §8.3).
+fn judge_port_of_proof(ports: &[u16]) -> Option<Finding> {
+    let port = ports.first().filter(|_| !ports.contains(&80))?;
+    let found = format!(
+        "authorities ask for proof at port 80 and nowhere else, and no address without tls has it: it must be passed on to {port}"
+    );
+    Some(Finding::note("acme", found).put(SETTINGS, "listen: [\"0.0.0.0:80\", …]"))
 }
 
 fn not_writable(check: &'static str, place: &Path, identity: &Identity) -> Option<Finding> {
@@ -180,6 +195,13 @@ mod tests {
             Some("spool: {total: 512MiB}")
         );
         assert_eq!(judge(0x0102_1994, 3 << 30).severity, Severity::Warning);
+    }
+
+    #[test]
+    fn an_authority_asks_at_port_80() {
+        let severity = |ports: &[u16]| judge_port_of_proof(ports).map(|it| it.severity);
+        assert_eq!(severity(&[8080, 80]), None);
+        assert_eq!(severity(&[8080]), Some(Severity::Note));
     }
 
     #[test]

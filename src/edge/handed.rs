@@ -13,6 +13,7 @@ use crate::edge::tunnel::{Grant, Tunnel, Waits};
 use crate::origin::{self, Pool};
 use crate::page_cache::Bypass;
 use crate::page_cache::storage::Fill;
+use crate::request::accept_encoding::Coding;
 use crate::request::client::Client;
 use crate::request::head::RequestHead;
 use crate::request::target::Target;
@@ -58,6 +59,8 @@ pub struct Handed {
     pub fill: Option<Box<Fill>>,
     /// Why it passes by the page cache, where the site has one.
     pub bypass: Option<Bypass>,
+    /// What its answer may be compressed with.
+    pub coding: Option<Coding>,
     /// The log line's first half, when a log is written, and the head that its texts are in.
     pub log: Option<(LogEntry, Bytes)>,
     /// Set when a failure was answered here, whole, so that the connection may go on.

@@ -22,6 +22,7 @@ use crate::edge::Limits;
 use crate::edge::connection::Connection;
 use crate::edge::crowding::{LOOKED_AROUND, for_beginning, for_idling, is_crowded};
 use crate::edge::deadline::Deadline;
+use crate::edge::gathering::Turns;
 use crate::edge::http2_request::{Request, Shared};
 use crate::edge::listener::Arrival;
 use crate::edge::proxy::Door;
@@ -43,13 +44,16 @@ pub async fn serve(
     let digest = digest_of(&stream);
     let local = arrival.local(&stream);
     let (stream, watch) = WatchedStream::new(stream, limits.for_answer());
+    let (stream, turns) = Turns::of(Box::new(stream));
     // Only needed now, and large: no part of what an idle connection keeps.
     let opened = Box::pin(open(&state, Box::new(stream), &limits)).await;
     if let Some(connection) = opened {
+        turns.begin();
         let mut wire = Wire {
             connection,
             digest,
             watch: watch.clone(),
+            turns,
             drain: state.lifecycle.drain_signal(),
             stage: Stage::Serving,
             requests: 0,
@@ -98,6 +102,7 @@ struct Wire {
     connection: Http2Connection,
     digest: Arc<Digest>,
     watch: Arc<Watch>,
+    turns: Turns,
     shared: Arc<Shared>,
     limits: Limits,
     drain: DrainSignal,
@@ -197,6 +202,9 @@ impl Wire {
                 // The client has gone, or breaks the protocol.
                 Ok(None) | Err(_) => Event::End,
             });
+        }
+        if let Poll::Ready(Err(_)) = self.turns.poll_end(cx) {
+            return Poll::Ready(Event::End);
         }
         self.poll_idle(cx).map(|()| Event::IdleTooLong)
     }

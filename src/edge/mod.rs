@@ -3,7 +3,8 @@
 //! - [`lane`] reads HTTP/1 requests and writes the answers that are made here; it lends everything else to Pingora.
 //! - [`http2`] is the second door: a connection of HTTP/2; [`http2_request`] are the requests on it, decided upon as the lane's;
 //!   [`http2_head`] are their heads.
-//! - [`stream_body`] is an answer's body on its way into a stream, [`watched_stream`] the connection below the streams.
+//! - [`stream_body`] is an answer's body on its way into a stream, [`watched_stream`] the connection below the streams;
+//!   [`gathering`] has what streams say in one turn leave in one write.
 //! - [`turn`] decides what the bytes read so far ask for.
 //! - [`connection`] is the lane's end of a client's connection: reading with deadlines, closing without loss.
 //! - [`socket`] puts bytes into a connection's socket, asks about it, and resets it.
@@ -22,6 +23,7 @@
 //! - [`log_entry`] keeps what the access log needs of a request.
 //! - [`pages`] is what the page cache says to a request.
 //! - [`caching`] is Pingora's cache between a page and the application.
+//! - [`compressing`] compresses answers of PHP and of origins as they pass.
 //! - [`proxy`] is Pingora's side of it: the request's body, the upstream, the answer, the log line.
 //! - [`close_delimited`] is how HTTP/1.0 clients get answers of unknown length.
 //! - [`failure`] says whose fault a failure is, and the status for it.
@@ -31,6 +33,7 @@
 //! - [`attempts`] are the peers of an origin that a request was sent to.
 //! - [`tunnel`] is a WebSocket to an origin.
 //! - [`accel`] answers X-Accel-Redirect and X-Sendfile.
+//! - [`seen_before_the_end`] has changes that an application made while it answered seen at once.
 //! - [`rendered`] turns an answer made here into Pingora's types.
 //! - [`limits`] are the settings of all of these.
 
@@ -39,11 +42,13 @@ pub mod answer_writer;
 pub mod attempts;
 pub mod caching;
 pub mod close_delimited;
+pub mod compressing;
 pub mod connection;
 pub mod crowding;
 pub mod date;
 pub mod deadline;
 pub mod failure;
+pub mod gathering;
 pub mod handed;
 pub mod handed_session;
 pub mod handed_stream;
@@ -62,6 +67,7 @@ pub mod pages;
 pub mod per_address;
 pub mod proxy;
 pub mod rendered;
+pub mod seen_before_the_end;
 pub mod sending;
 pub mod socket;
 pub mod stream_body;

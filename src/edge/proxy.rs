@@ -18,13 +18,15 @@ use pingora_proxy::{FailToProxy, HttpProxy, ProxyHttp, ProxyWarnLogContext, Rang
 use crate::edge::attempts::{Attempts, Circumstances};
 use crate::edge::caching;
 use crate::edge::close_delimited::CloseDelimited;
+use crate::edge::compressing::{Compressing, Compressor};
 use crate::edge::failure::{CLIENT_GONE, cause_of, limit_of, status_error, status_of};
 use crate::edge::handed::{Handed, Inward};
 use crate::edge::http2_head::Lending;
 use crate::edge::log_entry::Outcome;
 use crate::edge::rendered::{answer_locally, stay_with_https};
+use crate::edge::seen_before_the_end::SeenBeforeTheEnd;
 use crate::edge::tunnel::Grant;
-use crate::edge::{intake, upstream_request, upstream_response};
+use crate::edge::{compressing, intake, upstream_request, upstream_response};
 use crate::fastcgi::session::{Responder, ResponderRequest};
 use crate::fastcgi::spool;
 use crate::fastcgi::trace::Trace;
@@ -34,6 +36,7 @@ use crate::page_cache::PageOutcome;
 use crate::page_cache::page::is_ahead;
 use crate::page_cache::storable::Refusal;
 use crate::rate_limits::Asker;
+use crate::request::accept_encoding::Coding;
 use crate::request::secret_arguments::hidden;
 use crate::site::Backend;
 use crate::snapshot::State;
@@ -64,6 +67,8 @@ pub struct Passage {
     refusal: Option<Refusal>,
     /// The fields of an answer that has confirmed an old page.
     confirmed: Option<HeaderMap>,
+    /// The coding in the client's tags.
+    tagged: Option<Coding>,
 }
 
 impl Proxy {
@@ -85,6 +90,8 @@ impl ProxyHttp for Proxy {
 
     fn init_downstream_modules(&self, modules: &mut HttpModules) {
         modules.add_module(Box::new(CloseDelimited));
+        modules.add_module(Box::new(Compressing));
+        modules.add_module(Box::new(SeenBeforeTheEnd(self.state.cache.clone())));
     }
 
     fn new_ctx(&self) -> Passage {
@@ -169,6 +176,11 @@ impl ProxyHttp for Proxy {
         if handed.fill.is_some() {
             caching::forget_own_tag(request);
         }
+        passage.tagged = match handed.site.settings().compression.dynamic {
+            true => compressing::unmark_tags(request)?,
+            false => None,
+        };
+        let handed = passage.handed()?;
         match &handed.inward {
             Inward::Origin => upstream_request::for_origin(handed, request),
             Inward::Php(script) => {
@@ -335,6 +347,14 @@ impl ProxyHttp for Proxy {
         response: &mut ResponseHeader,
         passage: &mut Passage,
     ) -> Result<()> {
+        if !response.status.is_informational() {
+            let handed = passage.handed()?;
+            let settings = &handed.site.settings().compression;
+            let is_head = session.req_header().method == http::Method::HEAD;
+            let compressor = Compressor::begin(settings, handed.coding, is_head, response)?;
+            compressing::mark_confirmed(response, passage.tagged)?;
+            compressing::compress(session, compressor);
+        }
         // Without a length an HTTP/1.0 client sees the answer's end by the connection's: see `close_delimited`.
         let ends_by_close =
             passage.handed()?.http10 && !response.headers.contains_key("content-length");
@@ -353,8 +373,6 @@ impl ProxyHttp for Proxy {
         passage: &mut Passage,
     ) -> Result<Option<Duration>> {
         if end {
-            // The same for what it changed between its head and its end.
-            self.state.cache.take_in_pending();
             passage.upstream_done = passage.started.map(|started| started.elapsed());
         }
         Ok(None)

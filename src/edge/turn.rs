@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::clock::UnixTime;
+use crate::edge::compressing;
 use crate::edge::date::Persistence;
 use crate::edge::handed::{Handed, Inward, head_for_origin, head_for_php};
 use crate::edge::handed_stream::OnEnd;
@@ -156,6 +157,12 @@ impl Asked<'_> {
         let Ok(target) = Target::parse(&head.method, head.target) else {
             return seen.refuse(400);
         };
+        // Before all that a site says of its requests: it is the machine that is asked.
+        if matches!(head.method, Method::Get | Method::Head)
+            && let Some(proof) = snapshot.challenges.answer(&target.path)
+        {
+            return seen.answer(Kind::Static, seen.as_asked(proof));
+        }
         let host = target.authority.or(head.host);
         let Some(site) = snapshot.sites.select(host) else {
             return seen.refuse(421);
@@ -384,6 +391,10 @@ impl Lending<'_> {
                 close: seen.persistence() == Persistence::Close || is_refresh,
                 fill,
                 bypass,
+                coding: match is_refresh || head.version == Version::Http10 {
+                    true => None,
+                    false => compressing::wished(&site.settings().compression, head),
+                },
                 answered_here: Arc::default(),
                 cut: Arc::default(),
             },
@@ -617,3 +628,6 @@ impl Seen<'_> {
 /// A body up to this length is read and dropped when its request was answered without it; beyond it the connection is
 /// closed instead.
 const SKIPPED_BODY: u64 = 64 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use zstd::stream::raw::CParameter;
 
 use crate::page_cache::page::Page;
 use crate::request::accept_encoding::Coding;
@@ -95,6 +96,16 @@ pub fn brotli(content: &[u8], quality: i32) -> Option<Vec<u8>> {
     };
     brotli::BrotliCompress(&mut &*content, &mut coded, &params).ok()?;
     Some(coded)
+}
+
+/// The content with Zstandard (RFC 8878), level 1 to 22. None: it could not be compressed.
+#[must_use]
+pub fn zstd(content: &[u8], level: i32) -> Option<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(level).ok()?;
+    // What a browser keeps of it at the most (RFC 9659).
+    let window = CParameter::WindowLog(23);
+    compressor.set_parameter(window).ok()?;
+    compressor.compress(content).ok()
 }
 
 const GZIP_LEVEL: u32 = 6;

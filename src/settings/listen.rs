@@ -41,10 +41,10 @@ impl Listen {
     }
 }
 
-/// The addresses of `listen`: one, or a list; each a text or a mapping with `address`.
-pub fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Vec<Listen> {
+/// The addresses of `listen`: one, or a list; each a text or a mapping with `address`. With each the path of its place.
+pub fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Vec<(Listen, String)> {
     let Some(node) = top.node("listen") else {
-        return vec![Listen::on(DEFAULT)];
+        return vec![(Listen::on(DEFAULT), "listen".to_owned())];
     };
     let nodes = match node.value {
         Value::Sequence(items) if items.is_empty() => {
@@ -58,19 +58,19 @@ pub fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Vec<Liste
         Value::Sequence(items) => super::section::list_items(items, &node.path),
         _ => vec![node],
     };
-    let mut listen: Vec<Listen> = Vec::new();
+    let mut listen: Vec<(Listen, String)> = Vec::new();
     for node in &nodes {
         let Some((found, path)) = read_one(node, report, checks) else {
             continue;
         };
         let address = found.address;
         let kernel_chooses = address.port() == 0;
-        if !kernel_chooses && listen.iter().any(|other| other.address == address) {
+        if !kernel_chooses && listen.iter().any(|(other, _)| other.address == address) {
             let message = format!("{address} is listed twice");
             report.value(&path, Wrong::new(message, "expected each address once"));
             continue;
         }
-        listen.push(found);
+        listen.push((found, node.path.clone()));
     }
     listen
 }

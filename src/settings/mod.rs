@@ -6,8 +6,10 @@
 //! way, and a [`Settings`] never changes once it is made.
 
 pub mod access_log;
+pub mod acme;
 pub mod admin;
 pub mod auth;
+pub mod compression;
 pub mod hosts;
 pub mod limits;
 pub mod listen;
@@ -85,11 +87,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The host names that the sites answer to, wildcards too.
+    /// The host names that the sites answer to, wildcards too, and those that are sent on.
     pub fn hosts(&self) -> Vec<String> {
-        let sites = self.sites.iter();
-        let names = sites.flat_map(|site| site.hosts.iter().chain(&site.aliases));
+        let names = self.sites.iter().flat_map(SiteSettings::names);
         names.map(ToString::to_string).collect()
+    }
+
+    /// What is ordered, for each address where something is.
+    pub fn ordered(&self) -> impl Iterator<Item = &crate::tls::settings::Acme> {
+        let tls = self.listen.iter().filter_map(|it| it.tls.as_ref());
+        tls.filter_map(|tls| tls.acme.as_ref())
     }
 
     /// The settings of `nostat serve --root`: the WordPress preset on `root`, an access log on standard
@@ -181,13 +188,18 @@ fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Settings {
         })
     };
     let trusted = trusted_proxies::read(top, report, checks);
+    let (mut listen, paths): (Vec<_>, Vec<_>) =
+        listen::read(top, report, checks).into_iter().unzip();
+    let sites = site::read(top, report, checks);
+    let dir = acme::store(top, report);
+    acme::complete(&mut listen, &paths, &sites, &dir, report, checks);
     let settings = Settings {
-        listen: listen::read(top, report, checks),
+        listen,
         workers: top.auto_or_count("workers", 1..=1024),
         user: name("user", &|user| checks.user(user)),
         group: name("group", &|group| checks.group(group)),
         cache: open_file_cache::read(top, report),
-        sites: site::read(top, report, checks),
+        sites,
         access_log: access_log::read(top, report, checks),
         limits: limits::read(top, report),
         rate_limits: rate_limits::read(top, report),
@@ -253,6 +265,7 @@ const KEYS: Keys = Keys {
         "trusted_proxies",
         "spool",
         "page_store",
+        "acme_store",
         "watch_config",
         "admin",
     ],

@@ -18,7 +18,7 @@ use super::machine::Checks;
 use super::mistake::{Wrong, quoted};
 use super::report::Report;
 use super::section::{Keys, Node, Section, list_items};
-use super::{auth, moved, origin, page_cache, php, rules, scalar};
+use super::{auth, compression, moved, origin, page_cache, php, rules, scalar};
 
 /// All sites; there must be one.
 pub fn read(top: &Section<'_, '_>, report: &Report, checks: Checks) -> Vec<SiteSettings> {
@@ -107,11 +107,7 @@ fn read_one(
             default.precompressed,
             &[("on", true), ("off", false)],
         ),
-        compression: site.choice(
-            "compression",
-            default.compression,
-            &[("auto", true), ("off", false)],
-        ),
+        compression: compression::read(&site, report),
         sendfile: site.choice("sendfile", default.sendfile, SENDFILE),
         max_body: site.read("max_body", |value| scalar::size(value, MAX_BODY)),
         client_ip_header: site.read("client_ip_header", |value| {

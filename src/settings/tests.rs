@@ -5,6 +5,7 @@
     reason = "a failed unwrap or index fails the test, and tests look at their own files"
 )]
 
+mod acme;
 mod conf;
 mod structure;
 mod values;

@@ -32,26 +32,34 @@ pub fn read(listen: &Section<'_, '_>, report: &Report, checks: Checks) -> Option
     let mut settings = Settings {
         certificates: certificates(&section, report, checks),
         self_signed: section.choice("self_signed", false, &[("on", true), ("off", false)]),
+        acme: super::acme::read(&section, report, checks),
         min: section.read("min", version).unwrap_or_default(),
         client_ca: section.read("client_ca", |value| file(value, checks)),
         hsts: section.read("hsts", hsts).flatten(),
     };
-    let listed = section.node("certificates").is_some();
-    if listed == settings.self_signed {
-        let message = match listed {
-            true => "certificates and self_signed exclude each other",
-            false => "there is no certificate",
+    let ways = [
+        section.node("certificates").is_some(),
+        settings.self_signed,
+        section.node("acme").is_some(),
+    ];
+    let ways = ways.iter().filter(|is_chosen| **is_chosen).count();
+    if ways != 1 {
+        let message = match ways {
+            0 => "there is no certificate",
+            _ => "certificates, acme and self_signed exclude each other",
         };
-        let expected = "expected certificates: [{certificate: PATH, key: PATH}], or for a trial self_signed: on";
+        let expected = "expected certificates: [{certificate: PATH, key: PATH}], acme: you@example.com, or for a trial self_signed: on";
         report.value(&node.path, Wrong::new(message, expected));
         settings.self_signed = true;
         settings.certificates.clear();
+        settings.acme = None;
     }
     if checks == Checks::Machine
         && settings.client_ca.is_some()
         && let Err(error) = TlsDoor::open(
             &Settings {
                 self_signed: true,
+                acme: None,
                 ..settings.clone()
             },
             false,
@@ -130,7 +138,14 @@ fn hsts(value: &Value) -> Result<Option<Duration>, Wrong> {
 
 /// The keys of this part.
 pub const KEYS: Keys = Keys {
-    known: &["certificates", "self_signed", "min", "client_ca", "hsts"],
+    known: &[
+        "certificates",
+        "self_signed",
+        "acme",
+        "min",
+        "client_ca",
+        "hsts",
+    ],
     later: &[],
 };
 

@@ -2,7 +2,7 @@
 //! thread that leaves most of a processor to others. No request waits for it.
 //!
 //! A page that mixes secrets with what a stranger may have put in must not be compressed so that the stranger can see the length
-//! (BREACH); files have no secrets, and PHP's answers are left as they are.
+//! (BREACH); files have no secrets. For PHP's answers see [`compressing`](crate::edge::compressing).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,7 +14,7 @@ use flate2::Compression;
 use crate::clock::Clock;
 use crate::descriptor_cache::coded_forms::{CodedForms, Room};
 use crate::descriptor_cache::{FileEntry, FileFound};
-use crate::page_cache::coded::{brotli, gzip};
+use crate::page_cache::coded::{brotli, gzip, zstd};
 use crate::request::accept_encoding::{Coding, acceptable};
 use crate::request::fields::Fields;
 use crate::request::tree_path::TreePath;
@@ -25,12 +25,13 @@ pub fn form<F: Fields + ?Sized>(
     path: TreePath<'_>,
     found: &FileFound,
     fields: &F,
+    min_size: u64,
 ) -> Option<(Coding, FileFound)> {
     let entry = &found.entry;
     let forms = entry.making().get();
     let is_hopeless = match &*forms {
         Some(forms) => forms.is_empty(),
-        None => entry.racy || !is_worth_it(entry),
+        None => entry.racy || !(min_size..=LARGEST).contains(&entry.size()),
     };
     if is_hopeless {
         return None;
@@ -58,10 +59,6 @@ pub fn form<F: Fields + ?Sized>(
 /// Bytes of all forms that are kept.
 pub fn bytes() -> usize {
     BUDGET.load(Ordering::Relaxed)
-}
-
-fn is_worth_it(entry: &FileEntry) -> bool {
-    (SMALLEST..=LARGEST).contains(&entry.size())
 }
 
 /// Has the forms made.
@@ -103,6 +100,7 @@ fn work(jobs: Receiver<Job>) {
         let mut forms = Vec::new();
         for (coding, coded) in [
             (Coding::Brotli, brotli(&content, brotli_quality(&content))),
+            (Coding::Zstd, zstd(&content, ZSTD_LEVEL)),
             (Coding::Gzip, gzip(&content, Compression::best())),
         ] {
             // A form that saves little is not worth its memory.
@@ -139,9 +137,9 @@ static BUDGET: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
 /// Wishes for a form before it is made.
 const ENOUGH: u8 = 2;
-/// Below this a form saves less than a packet.
-const SMALLEST: u64 = 1024;
 const LARGEST: u64 = 2 << 20;
+/// The highest that does not want hundreds of MiB.
+const ZSTD_LEVEL: i32 = 19;
 /// The highest quality takes a second for half a megabyte.
 const SLOWEST_UP_TO: usize = 128 << 10;
 /// Bytes of all forms together.

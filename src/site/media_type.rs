@@ -67,13 +67,16 @@ fn has_charset(essence: &str) -> bool {
     essence.starts_with("text/") || essence == "application/xml" || essence.ends_with("+xml")
 }
 
-fn is_compressible(essence: &str) -> bool {
+/// Whether a content coding makes content of this type smaller; the type in lower case, without parameters.
+#[must_use]
+pub fn is_compressible(essence: &str) -> bool {
     has_charset(essence)
         || essence.ends_with("+json")
         || matches!(
             essence,
             "application/json"
                 | "application/javascript"
+                | "application/x-javascript"
                 | "application/wasm"
                 | "application/vnd.ms-fontobject"
                 | "font/ttf"

@@ -259,6 +259,22 @@ pub fn healthy() -> Answer {
     }
 }
 
+/// These bytes, which are nothing that a browser shows.
+#[must_use]
+pub fn octets(bytes: Bytes) -> Answer {
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         X-Content-Type-Options: nosniff\r\n",
+        bytes.len()
+    );
+    Answer {
+        status: 200,
+        head: head.into(),
+        body: Body::Memory(bytes),
+        outcome: None,
+    }
+}
+
 /// Percent-encodes what may not stand in this part of a reference (RFC 3986 §2.1).
 pub fn encode(bytes: &[u8], allowed: &[u8], into: &mut Vec<u8>) {
     for &byte in bytes {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::descriptor_cache::{LinkPolicy, LinkTargets, RootError, Symlinks};
 use crate::request::pattern::PatternError;
+use crate::site::media_type::is_compressible;
 
 /// Everything one site is told. The field's comment is its documentation.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,8 +59,8 @@ pub struct SiteSettings {
     pub page_cache: PageCache,
     /// Whether `.br`, `.zst` and `.gz` files are sent in place of those beside which they stand. Default: yes.
     pub precompressed: bool,
-    /// Whether text files are compressed here. Default: yes.
-    pub compression: bool,
+    /// What is compressed here.
+    pub compression: CompressionSettings,
     /// Which files leave by sendfile. Default: `auto`.
     pub sendfile: Sendfile,
     /// Bound on a request body in bytes, where it differs from the process' own.
@@ -74,6 +75,12 @@ impl SiteSettings {
     pub fn name(&self) -> String {
         let host = self.hosts.first().cloned();
         host.unwrap_or_else(|| self.root.display().to_string())
+    }
+
+    /// All names that are answered, those that are sent on included.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        let own = self.hosts.iter().chain(&self.aliases);
+        own.chain(&self.redirect_hosts)
     }
 
     /// The defaults of a site without hosts and without PHP.
@@ -110,10 +117,56 @@ impl SiteSettings {
             headers: Vec::new(),
             page_cache: PageCache::Off,
             precompressed: true,
-            compression: true,
+            compression: CompressionSettings::default(),
             sendfile: Sendfile::Auto,
             max_body: None,
             client_ip_header: None,
+        }
+    }
+}
+
+/// What is compressed here, beside the pages of the page cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompressionSettings {
+    /// Whether text files are, aside. Default: yes.
+    pub files: bool,
+    /// Whether answers of PHP and of origins are, as they pass. Default: yes.
+    pub dynamic: bool,
+    /// Bytes below which nothing is. Default: 1 KiB.
+    pub min_size: u64,
+    /// Media types of answers that are: `text/html`, or `text/*` for all of a kind. Default: the usual ones.
+    pub types: Option<Vec<String>>,
+}
+
+impl Default for CompressionSettings {
+    fn default() -> CompressionSettings {
+        CompressionSettings {
+            files: true,
+            dynamic: true,
+            min_size: 1024,
+            types: None,
+        }
+    }
+}
+
+impl CompressionSettings {
+    /// Whether answers with this Content-Type are meant. Events never are: each is to be seen as it comes.
+    #[must_use]
+    pub fn means(&self, content_type: &[u8]) -> bool {
+        let Ok(text) = str::from_utf8(content_type) else {
+            return false;
+        };
+        let essence = text.split(';').next().unwrap_or_default().trim();
+        let essence = essence.to_ascii_lowercase();
+        if essence == "text/event-stream" {
+            return false;
+        }
+        match &self.types {
+            None => is_compressible(&essence),
+            Some(types) => types.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(kind) => essence.starts_with(kind),
+                None => *pattern == essence,
+            }),
         }
     }
 }

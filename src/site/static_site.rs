@@ -364,8 +364,13 @@ impl StaticSite {
             false => None,
         };
         if coded.is_none()
-            && self.settings.compression
-            && let Some((coding, form)) = compression::form(path, &found, request.fields)
+            && self.settings.compression.files
+            && let Some((coding, form)) = compression::form(
+                path,
+                &found,
+                request.fields,
+                self.settings.compression.min_size,
+            )
         {
             return Ok(self.form(path, &found, coding, &form, request).await);
         }

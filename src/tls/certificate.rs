@@ -28,6 +28,8 @@ pub struct Certificate {
     pub key: Arc<CertifiedKey>,
     /// The host names it is for, in lower case; `*.` begins a wildcard.
     pub names: Vec<String>,
+    /// When it begins.
+    pub begins: UnixTime,
     /// When it ends.
     pub expires: UnixTime,
 }
@@ -66,19 +68,33 @@ impl Certificate {
             path: path.to_owned(),
             what,
         };
-        let chain: Result<Vec<_>, _> =
-            CertificateDer::pem_slice_iter(&bytes_of(&files.certificate)?).collect();
-        let chain =
-            chain.map_err(|error| wrong(&files.certificate, format!("is no PEM file: {error}")))?;
-        if chain.is_empty() {
-            let what = "holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned();
-            return Err(wrong(&files.certificate, what));
-        }
-        let key = PrivateKeyDer::from_pem_slice(&bytes_of(&files.key)?).map_err(|_| {
-            let what = "holds no private key (-----BEGIN PRIVATE KEY-----) that is not encrypted";
-            wrong(&files.key, what.to_owned())
-        })?;
+        let chain = chain_of(&bytes_of(&files.certificate)?);
+        let chain = chain.map_err(|what| wrong(&files.certificate, what))?;
+        let key = key_of(&bytes_of(&files.key)?).map_err(|what| wrong(&files.key, what))?;
         Certificate::of(chain, key, provider).map_err(|what| wrong(&files.certificate, what))
+    }
+
+    /// Reads a certificate, the chain behind it and its key from one file.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_whole(
+        path: &Path,
+        provider: &CryptoProvider,
+    ) -> Result<Certificate, CertificateError> {
+        let read = Certificate::from_pem(&bytes_of(path)?, provider);
+        read.map_err(|what| CertificateError::Wrong {
+            path: path.to_owned(),
+            what,
+        })
+    }
+
+    /// The same from the text of such a file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_pem(pem: &[u8], provider: &CryptoProvider) -> Result<Certificate, String> {
+        Certificate::of(chain_of(pem)?, key_of(pem)?, provider)
     }
 
     /// Makes one for these names that nobody trusts. An address may be among them.
@@ -97,29 +113,70 @@ impl Certificate {
         Certificate::of(chain, key.into(), provider).map_err(failed)
     }
 
+    /// Whether it is for this host: by name, or by a wildcard in place of one label (RFC 6125 §6.4.3).
+    #[must_use]
+    pub fn is_for(&self, host: &str) -> bool {
+        let parent = host.split_once('.').map(|(_, parent)| parent);
+        self.names.iter().any(|name| {
+            let wild = name.strip_prefix("*.");
+            name == host || (wild.is_some() && wild == parent)
+        })
+    }
+
     fn of(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
         provider: &CryptoProvider,
     ) -> Result<Certificate, String> {
-        let (names, expires) = chain
-            .first()
-            .and_then(|leaf| described(leaf))
-            .ok_or("is not a certificate of X.509")?;
+        let leaf = chain.first().and_then(|leaf| described(leaf));
+        let leaf = leaf.ok_or("is not a certificate of X.509")?;
         let key = CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => "and its key do not belong together".to_owned(),
             other => format!("cannot be used: {other}"),
         })?;
         Ok(Certificate {
             key: Arc::new(key),
-            names,
-            expires,
+            names: leaf.names,
+            begins: leaf.begins,
+            expires: leaf.expires,
         })
     }
 }
 
-/// The names that a certificate is for, and when it ends.
-fn described(leaf: &CertificateDer<'_>) -> Option<(Vec<String>, UnixTime)> {
+/// The certificates of authorities in a PEM file.
+///
+/// # Errors
+/// It cannot be read, or holds none.
+pub fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let read: Vec<_> = read.map_err(|error| error.to_string())?;
+    match read.is_empty() {
+        true => Err(NO_CERTIFICATE.to_owned()),
+        false => Ok(read),
+    }
+}
+
+fn chain_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain = chain.map_err(|error| format!("is no PEM file: {error}"))?;
+    match chain.is_empty() {
+        true => Err(NO_CERTIFICATE.to_owned()),
+        false => Ok(chain),
+    }
+}
+
+fn key_of(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|_| NO_KEY.to_owned())
+}
+
+/// What a certificate says of itself.
+struct Leaf {
+    names: Vec<String>,
+    begins: UnixTime,
+    expires: UnixTime,
+}
+
+fn described(leaf: &CertificateDer<'_>) -> Option<Leaf> {
     let (_, parsed) = parse_x509_certificate(leaf).ok()?;
     let alternatives = parsed.subject_alternative_name().ok()?;
     let names = alternatives.map(|names| {
@@ -130,11 +187,13 @@ fn described(leaf: &CertificateDer<'_>) -> Option<(Vec<String>, UnixTime)> {
         });
         names.collect()
     });
-    let expires = UnixTime {
-        seconds: parsed.validity().not_after.timestamp(),
-        nanos: 0,
-    };
-    Some((names.unwrap_or_default(), expires))
+    let time = |seconds| UnixTime { seconds, nanos: 0 };
+    let validity = parsed.validity();
+    Some(Leaf {
+        names: names.unwrap_or_default(),
+        begins: time(validity.not_before.timestamp()),
+        expires: time(validity.not_after.timestamp()),
+    })
 }
 
 /// A file's bytes, as long as it is no larger than any chain of certificates.
@@ -154,6 +213,8 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, CertificateError> {
 }
 
 const MOST_BYTES: u64 = 1 << 20;
+const NO_CERTIFICATE: &str = "holds no certificate (-----BEGIN CERTIFICATE-----)";
+const NO_KEY: &str = "holds no private key (-----BEGIN PRIVATE KEY-----) that is not encrypted";
 
 #[cfg(test)]
 mod tests {

@@ -12,13 +12,13 @@ use pingora_core::protocols::Stream;
 use pingora_core::protocols::l4::stream::Stream as Socket;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::Semaphore;
 
-use super::certificate::{Certificate, CertificateError};
+use super::certificate::{self, Certificate, CertificateError};
 use super::names::Names;
+use super::ordered::ordered;
 use super::settings::{Settings, Version};
 
 /// TLS on one listener. What it has for clients can be replaced while it is open.
@@ -36,8 +36,22 @@ pub struct TlsDoor {
 /// What clients are shown now.
 struct Shown {
     settings: Settings,
-    certificates: Vec<Certificate>,
+    chosen: Chosen,
     authorities: Option<Vec<CertificateDer<'static>>>,
+}
+
+/// The certificates to choose from.
+#[derive(Clone, Default)]
+pub(super) struct Chosen {
+    pub(super) certificates: Vec<Certificate>,
+    /// For hosts whose certificate is ordered and not there yet.
+    pub(super) stand_in: Option<Certificate>,
+}
+
+impl Chosen {
+    fn all(&self) -> impl Iterator<Item = &Certificate> {
+        self.certificates.iter().chain(&self.stand_in)
+    }
 }
 
 /// What a door is to show next.
@@ -114,10 +128,10 @@ impl TlsDoor {
     pub fn open(settings: &Settings, http2: bool, hosts: &[String]) -> Result<TlsDoor, TlsError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let names = Arc::new(Names::default());
-        let certificates = certificates(settings, hosts, &provider)?;
+        let chosen = choose(settings, hosts, &Chosen::default(), &provider)?;
         let authorities = authorities(settings)?;
         let config = server_config(settings, authorities.as_deref(), http2, &provider, &names)?;
-        names.replace(&certificates);
+        names.replace(chosen.all());
         Ok(TlsDoor {
             provider,
             names,
@@ -125,7 +139,7 @@ impl TlsDoor {
             acceptor: ArcSwap::from_pointee(Acceptor::from_server_config(config)),
             shown: Mutex::new(Shown {
                 settings: settings.clone(),
-                certificates,
+                chosen,
                 authorities,
             }),
             places: Semaphore::new(MOST_HANDSHAKES),
@@ -139,11 +153,15 @@ impl TlsDoor {
     /// As [`open`](Self::open).
     pub fn prepare(&self, settings: &Settings, hosts: &[String]) -> Result<Prepared, TlsError> {
         let before = self.settings();
-        let certificates = match settings.self_signed && before.self_signed {
-            // Who has let it pass would be asked again.
-            true => self.shown.lock().certificates.clone(),
-            false => certificates(settings, hosts, &self.provider)?,
+        let shown = self.shown.lock().chosen.clone();
+        let shown = match before.self_signed {
+            true => Chosen {
+                stand_in: shown.certificates.into_iter().next(),
+                certificates: Vec::new(),
+            },
+            false => shown,
         };
+        let chosen = choose(settings, hosts, &shown, &self.provider)?;
         let authorities = authorities(settings)?;
         let is_same = *settings == before && authorities == self.shown.lock().authorities;
         let config = match is_same {
@@ -159,7 +177,7 @@ impl TlsDoor {
         Ok(Prepared {
             shown: Shown {
                 settings: settings.clone(),
-                certificates,
+                chosen,
                 authorities,
             },
             config,
@@ -172,7 +190,7 @@ impl TlsDoor {
             self.acceptor
                 .store(Arc::new(Acceptor::from_server_config(config)));
         }
-        self.names.replace(&prepared.shown.certificates);
+        self.names.replace(prepared.shown.chosen.all());
         *self.shown.lock() = prepared.shown;
     }
 
@@ -184,7 +202,7 @@ impl TlsDoor {
     /// The names of each certificate, and the second of Unix time when it ends.
     pub fn certificates(&self) -> Vec<(Vec<String>, i64)> {
         let shown = self.shown.lock();
-        let told = shown.certificates.iter();
+        let told = shown.chosen.certificates.iter();
         told.map(|it| (it.names.clone(), it.expires.seconds))
             .collect()
     }
@@ -230,25 +248,46 @@ impl TlsDoor {
     }
 }
 
-fn certificates(
+/// The certificates that these settings want, where `before` were shown until now.
+fn choose(
     settings: &Settings,
     hosts: &[String],
+    before: &Chosen,
     provider: &CryptoProvider,
-) -> Result<Vec<Certificate>, TlsError> {
+) -> Result<Chosen, TlsError> {
+    if let Some(acme) = &settings.acme {
+        return ordered(acme, before, provider);
+    }
     if settings.self_signed {
-        let mut names: Vec<String> = hosts
-            .iter()
-            .filter(|host| !host.starts_with("*."))
-            .cloned()
-            .collect();
-        names.extend(["localhost".to_owned(), "127.0.0.1".to_owned()]);
-        return Ok(vec![Certificate::self_signed(names, provider)?]);
+        // Who has let it pass would be asked again.
+        let made = match &before.stand_in {
+            Some(made) => made.clone(),
+            None => self_signed(hosts, provider)?,
+        };
+        return Ok(Chosen {
+            certificates: vec![made],
+            stand_in: None,
+        });
     }
     let read = settings
         .certificates
         .iter()
         .map(|files| Certificate::read(files, provider));
-    Ok(read.collect::<Result<_, _>>()?)
+    Ok(Chosen {
+        certificates: read.collect::<Result<_, _>>()?,
+        stand_in: None,
+    })
+}
+
+/// A certificate made here for these hosts, and for this machine.
+pub(super) fn self_signed(
+    hosts: &[String],
+    provider: &CryptoProvider,
+) -> Result<Certificate, CertificateError> {
+    let hosts = hosts.iter().filter(|host| !host.starts_with("*."));
+    let mut names: Vec<String> = hosts.cloned().collect();
+    names.extend(["localhost".to_owned(), "127.0.0.1".to_owned()]);
+    Certificate::self_signed(names, provider)
 }
 
 /// The authorities of clients, where they must bring a certificate.
@@ -256,13 +295,9 @@ fn authorities(settings: &Settings) -> Result<Option<Vec<CertificateDer<'static>
     let Some(path) = &settings.client_ca else {
         return Ok(None);
     };
-    let failed = |what: &str| TlsError::ClientCa(format!("{}: {what}", path.display()));
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let read: Vec<_> = read.map_err(|error| failed(&error.to_string()))?;
-    match read.is_empty() {
-        true => Err(failed("holds no certificate (-----BEGIN CERTIFICATE-----)")),
-        false => Ok(Some(read)),
-    }
+    let read = certificate::authorities(path);
+    read.map(Some)
+        .map_err(|what| TlsError::ClientCa(format!("{}: {what}", path.display())))
 }
 
 /// Sessions begun under other settings are not resumed: who resumes is not asked for a certificate again, so a ticket from

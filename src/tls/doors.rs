@@ -9,7 +9,7 @@ use crate::clock::UnixTime;
 use crate::config_watch::ConfigWatch;
 
 use super::door::{Prepared, TlsDoor, TlsError};
-use super::settings::Settings;
+use super::settings::{Acme, Settings};
 use super::validity::{self, Trouble};
 
 /// The doors by address. Which there are is known at start and does not change.
@@ -46,6 +46,21 @@ impl TlsDoors {
     /// All of them, by address.
     pub fn all(&self) -> &[(SocketAddr, Arc<TlsDoor>)] {
         self.doors.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// What is to be ordered for them, each only once.
+    pub fn ordered(&self) -> Vec<Acme> {
+        let mut ordered: Vec<Acme> = Vec::new();
+        for acme in self
+            .all()
+            .iter()
+            .filter_map(|(_, door)| door.settings().acme)
+        {
+            if !ordered.contains(&acme) {
+                ordered.push(acme);
+            }
+        }
+        ordered
     }
 
     /// Reads what other settings want of the doors that there are; `wanted` has them by address.
@@ -102,7 +117,11 @@ impl FilesWatch {
         let settings = door.settings();
         let files = settings.certificates.iter();
         let files = files.flat_map(|files| [files.certificate.clone(), files.key.clone()]);
-        let files = files.chain(settings.client_ca.clone());
+        let ordered = settings.acme.iter().flat_map(|acme| {
+            let files = acme.hosts.iter();
+            files.map(|host| acme.file(host)).collect::<Vec<_>>()
+        });
+        let files = files.chain(settings.client_ca.clone()).chain(ordered);
         FilesWatch {
             files: files.map(ConfigWatch::new).collect(),
             door: door.clone(),

@@ -25,7 +25,7 @@ struct Table {
 
 impl Names {
     /// Puts these in place of those before.
-    pub fn replace(&self, certificates: &[Certificate]) {
+    pub fn replace<'c>(&self, certificates: impl IntoIterator<Item = &'c Certificate>) {
         let mut table = Table::default();
         for certificate in certificates {
             for name in &certificate.names {

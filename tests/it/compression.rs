@@ -27,6 +27,9 @@ fn decoded(answer: &Response) -> Vec<u8> {
     let mut plain = Vec::new();
     match answer.field("content-encoding") {
         Some("br") => brotli::Decompressor::new(&*answer.body, 4096).read_to_end(&mut plain),
+        Some("zstd") => {
+            zstd::Decoder::new(&*answer.body).and_then(|mut it| it.read_to_end(&mut plain))
+        }
         Some("gzip") => flate2::read::GzDecoder::new(&*answer.body).read_to_end(&mut plain),
         None => answer.body.as_slice().read_to_end(&mut plain),
         other => panic!("{other:?}"),
@@ -65,6 +68,9 @@ fn a_file_that_is_asked_for_again_is_compressed_and_changes_are_seen() {
         assert_eq!(br.field("content-type"), plain.field("content-type"));
         let gzip = coded(&server, "gzip", &script(1));
         assert_eq!(gzip.field("content-encoding"), Some("gzip"));
+        let zstd = coded(&server, "gzip, zstd", &script(1));
+        assert_eq!(zstd.field("content-encoding"), Some("zstd"));
+        assert!(zstd.etag() != gzip.etag() && br.etag() != zstd.etag());
         assert!(br.etag() != gzip.etag() && br.etag() != plain.etag());
         let conditional = |coding: &str, tag: &str| {
             let fields = [("Accept-Encoding", coding), ("If-None-Match", tag)];
@@ -83,7 +89,7 @@ fn a_file_that_is_asked_for_again_is_compressed_and_changes_are_seen() {
         assert_eq!(server.get(PATH).body, script(1));
         let metrics = ask(&socket, "GET", "/metrics").1;
         let bytes = sample(&metrics, "nostat_compressed_bytes").unwrap() as usize;
-        assert_eq!(bytes, br.body.len() + gzip.body.len());
+        assert_eq!(bytes, br.body.len() + gzip.body.len() + zstd.body.len());
 
         root.replace(&PATH[1..], &script(2));
         mode.soon("the new content is sent", || {

@@ -153,6 +153,9 @@ pub fn both(limits: &str) -> Both {
 /// Method, path and fields.
 type Asked = (&'static str, String, Vec<(&'static str, String)>);
 
+/// A page that is worth to be compressed.
+const LONG: &str = "/a-long-page/";
+
 /// The requests that each door is asked.
 fn hundred(etag: &str, modified: &str) -> Vec<Asked> {
     let mut all = Vec::new();
@@ -184,6 +187,12 @@ fn hundred(etag: &str, modified: &str) -> Vec<Asked> {
             all.push(("GET", path.to_owned(), fields));
         }
     }
+    for coding in ["gzip", "zstd", "br"] {
+        for method in ["GET", "HEAD"] {
+            let fields = vec![("accept-encoding", coding.to_owned())];
+            all.push((method, LONG.to_owned(), fields));
+        }
+    }
     all
 }
 
@@ -195,7 +204,7 @@ fn comparable(
     body: &[u8],
 ) -> (u16, Vec<(String, String)>, Vec<u8>) {
     // PHP's answer has a length when it is whole before its head has left.
-    let is_php = path == "/a-page/";
+    let is_php = path == "/a-page/" || path == LONG;
     fields.retain(|(name, _)| match name.as_str() {
         "date" | "connection" | "keep-alive" | "transfer-encoding" => false,
         "content-length" => !is_php,
@@ -241,10 +250,13 @@ fn a_hundred_requests_get_the_same_answers_through_each_door() {
     both.root
         .write("wp-content/large.bin", &vec![b'x'; 300_000]);
     both.root.write("wp-content/uploads/evil.php", b"<?php");
+    let page = "a word, ".repeat(3000);
+    let page = format!("Content-Type: text/html\r\nETag: \"p\"\r\n\r\n{page}");
+    both.responder.on(LONG, Script::answers(page));
     let server = Nostat::start(&both.config);
     let style = server.settled(STYLE_PATH);
     let requests = hundred(style.etag(), style.last_modified());
-    assert_eq!(requests.len(), 100);
+    assert_eq!(requests.len(), 106);
     let http2 = Client::connect(both.h2);
     for (method, path, fields) in &requests {
         let fields: Vec<(&str, &str)> = fields

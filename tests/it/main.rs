@@ -17,6 +17,8 @@ mod support;
 mod accel;
 /// Lines of the access log in each format.
 mod access_log;
+/// Certificates that are ordered, while the authority does not answer.
+mod acme;
 /// The admin socket: health, metrics, reload.
 mod admin;
 /// Requests put together at random.
@@ -31,6 +33,8 @@ mod compression;
 mod doctor;
 /// Connections at their edges: HTTP/1.0, resets, odd targets, stops.
 mod door_faults;
+/// Answers of PHP and of origins that are compressed as they pass.
+mod dynamic_compression;
 /// Descriptors run out, or nearly: by the process' limit, by many files, by deleted ones.
 mod exhaustion;
 /// The parameters PHP is told about a request.

@@ -4,11 +4,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::support::client::request;
 use crate::support::document_root::{DocumentRoot, STYLE, STYLE_BYTES, STYLE_PATH};
-use crate::support::fake_responder::{FakeResponder, Script};
-use crate::support::mode::in_each_mode;
+use crate::support::fake_responder::script::stdout;
+use crate::support::fake_responder::{FakeResponder, Script, Step};
+use crate::support::mode::{Mode, in_each_mode};
 use crate::support::nostat::{Config, Nostat};
 
 const DONE: &str = "Content-Type: text/plain\r\n\r\ndone";
@@ -151,6 +153,37 @@ fn twenty_uploads_in_a_row_are_each_seen() {
             responder.on("/upload", script);
             pages.get("/upload").assert(200, b"done");
             mode.soon(path, || files.get(&format!("/{path}")).body == b"uploaded");
+        }
+    });
+}
+
+#[test]
+fn what_a_script_does_after_its_first_words_is_seen_by_whoever_has_the_last_ones() {
+    in_each_mode(|mode| {
+        let (root, responder) = (DocumentRoot::wordpress(), FakeResponder::start());
+        let server = Nostat::start(&mode.config(Config::wordpress(&root, &responder)));
+        let mut connection = server.connect();
+        for round in 0..10 {
+            let path = format!("wp-content/uploads/late{round}.jpg");
+            let file = root.path().join(&path);
+            let asked = format!("/{path}");
+            for _ in 0..3 {
+                assert_eq!(connection.get(&asked).status, 404);
+            }
+            responder.on(
+                "/import",
+                Script::new(vec![
+                    stdout("X-Accel-Buffering: no\r\nContent-Type: text/plain\r\n\r\nbegun"),
+                    Step::Do(Arc::new(move || put(file.clone(), b"late"))),
+                    Step::End,
+                ]),
+            );
+            connection.get("/import").assert(200, b"begun");
+            let seen = connection.get(&asked).body == b"late";
+            match mode {
+                Mode::Watched => assert!(seen, "round {round}: the next request sees it"),
+                Mode::Polled => mode.soon("the file", || connection.get(&asked).body == b"late"),
+            }
         }
     });
 }

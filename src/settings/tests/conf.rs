@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::fastcgi::Address;
 
+use super::super::acme;
 use super::*;
 
 const NOSTAT: &str = include_str!("../../../conf/nostat.yaml");
@@ -64,6 +65,8 @@ fn every_known_key_is_in_the_file_with_every_key() {
         listen::KEYS.known,
         tls::KEYS.known,
         tls::CERTIFICATE_KEYS.known,
+        acme::KEYS.known,
+        acme::STORE_KEYS.known,
         admin::KEYS.known,
         page_cache::KEYS.known,
         page_cache::PURGE_KEYS.known,

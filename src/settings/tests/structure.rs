@@ -154,7 +154,7 @@ fn unknown_keys_name_the_key_they_most_likely_mean() {
              min_uses, errors, errors_valid, errors_max, watch",
             "nostat.yaml:5:1: Limits: the key \"Limits\" is not known here; did you mean limits?",
             "nostat.yaml:6:1: 8080: the key \"8080\" is not known here; expected one of listen, \
-             workers, user, group, open_file_cache, sites, access_log, limits, rate_limits, trusted_proxies, spool, page_store, watch_config, admin",
+             workers, user, group, open_file_cache, sites, access_log, limits, rate_limits, trusted_proxies, spool, page_store, acme_store, watch_config, admin",
         ]
     );
     for (extra, expected) in [

@@ -138,6 +138,34 @@ const TOP: &[(&str, &str)] = &[
 /// Mistakes of one line of a site of the static preset.
 const SITE_LINES: &[(&str, &str)] = &[
     (
+        "compression: zstd",
+        "3:18: sites[0].compression: \"zstd\" is not known here; expected auto, off",
+    ),
+    (
+        "compression: {level: 3}",
+        "3:19: sites[0].compression.level: the key \"level\" is not known here; expected one of files, dynamic, min_size, types",
+    ),
+    (
+        "compression: {dynamic: always}",
+        "3:28: sites[0].compression.dynamic: \"always\" is not known here; expected auto, off",
+    ),
+    (
+        "compression: {min_size: 2GiB}",
+        "3:29: sites[0].compression.min_size: 2GiB is out of range",
+    ),
+    (
+        "compression: {types: [html]}",
+        "3:27: sites[0].compression.types[0]: \"html\" is not a media type; expected e.g. text/html, or text/*",
+    ),
+    (
+        "compression: {types: [\"*/*\"]}",
+        "3:27: sites[0].compression.types[0]: \"*/*\" is not a media type",
+    ),
+    (
+        "compression: {types: [\"text/html; charset=utf-8\"]}",
+        "3:27: sites[0].compression.types[0]: \"text/html; charset=utf-8\" is not a media type",
+    ),
+    (
         "php: \"127.0.0.1:9000\"",
         "3:5: sites[0].php: the preset static runs no PHP",
     ),

@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod document_root;
+pub mod fake_authority;
 pub mod fake_origin;
 pub mod fake_responder;
 pub mod history;
