@@ -120,7 +120,16 @@ impl Compressor {
         is_head: bool,
         response: &mut ResponseHeader,
     ) -> Result<Option<Compressor>> {
-        if !settings.dynamic || !is_compressible(settings, response) {
+        // A file in PHP's stead has its own tag, and ranges.
+        if !settings.dynamic || response.extensions.get::<FromFile>().is_some() {
+            return Ok(None);
+        }
+        if response.status == StatusCode::NOT_MODIFIED {
+            // It varies as the answer does that it confirms (RFC 9110 §15.4.5), whose type it does not say.
+            vary_by_coding(response)?;
+            return Ok(None);
+        }
+        if !is_compressible(settings, response) {
             return Ok(None);
         }
         vary_by_coding(response)?;
@@ -228,15 +237,10 @@ fn is_compressible(settings: &CompressionSettings, response: &ResponseHeader) ->
     let has_content = !response.status.is_informational()
         && !matches!(
             response.status,
-            StatusCode::NO_CONTENT
-                | StatusCode::RESET_CONTENT
-                | StatusCode::PARTIAL_CONTENT
-                | StatusCode::NOT_MODIFIED
+            StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::PARTIAL_CONTENT
         );
     let headers = &response.headers;
-    // A file in PHP's stead has its own tag, and ranges.
     has_content
-        && response.extensions.get::<FromFile>().is_none()
         && !headers.contains_key(CONTENT_ENCODING)
         && !headers.contains_key(CONTENT_RANGE)
         && !DIGESTS.iter().any(|name| headers.contains_key(*name))
@@ -260,7 +264,7 @@ fn vary_by_coding(response: &mut ResponseHeader) -> Result<()> {
         .flat_map(|line| members(line.as_bytes()))
         .any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"));
     if !varies {
-        response.append_header(VARY, "Accept-Encoding")?;
+        response.append_header("Vary", "Accept-Encoding")?;
     }
     Ok(())
 }
@@ -270,7 +274,7 @@ fn mark_tag(response: &mut ResponseHeader, coding: Coding) -> Result<()> {
     match response.headers.get(ETAG) {
         Some(tag) if tag.as_bytes().starts_with(b"\"") => {
             let marked = [b"W/", &*coding.tag(tag.as_bytes())].concat();
-            response.insert_header(ETAG, marked)
+            response.insert_header("ETag", marked)
         }
         _ => Ok(()),
     }
