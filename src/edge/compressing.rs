@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -97,10 +97,28 @@ pub fn compress(session: &mut Session, compressor: Option<Compressor>) {
 
 /// Compresses the content of one answer.
 pub struct Compressor {
-    encoder: Encoder,
+    /// None: the content has ended. What is left of it may wait for the client for long.
+    coding: Option<(Encoder, Place)>,
     /// Bytes of content that are still to come, where the application has said how many.
     left: Option<u64>,
-    has_ended: bool,
+}
+
+/// One of the encoders that there may be at a time, given back when dropped.
+struct Place;
+
+impl Place {
+    fn take() -> Option<Place> {
+        let taken = IN_USE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+            (now < MOST_IN_USE).then_some(now + 1)
+        });
+        taken.is_ok().then(|| Place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        IN_USE.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 enum Encoder {
@@ -143,6 +161,9 @@ impl Compressor {
         if left.is_some_and(|length: u64| length < settings.min_size) {
             return Ok(None);
         }
+        let Some(place) = Place::take() else {
+            return Ok(None);
+        };
         let encoder = match (is_head, coding) {
             (true, _) => None,
             (_, Coding::Gzip) => Some(Encoder::Gzip(GzEncoder::new(
@@ -165,9 +186,8 @@ impl Compressor {
         }
         mark_tag(response, coding)?;
         Ok(encoder.map(|encoder| Compressor {
-            encoder,
+            coding: Some((encoder, place)),
             left,
-            has_ended: false,
         }))
     }
 
@@ -176,9 +196,9 @@ impl Compressor {
     /// # Errors
     /// The content has ended before the length that the application has said.
     pub fn next(&mut self, piece: &mut Option<Bytes>, end: bool) -> Result<()> {
-        if std::mem::replace(&mut self.has_ended, end) {
+        let Some((encoder, _)) = &mut self.coding else {
             return Ok(());
-        }
+        };
         let mut content = piece.take().unwrap_or_default();
         if let Some(left) = &mut self.left {
             content.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -190,10 +210,12 @@ impl Compressor {
         if content.is_empty() && !end {
             return Ok(());
         }
-        let coded = self
-            .encoder
+        let coded = encoder
             .next(&content, end)
             .or_err(ErrorType::InternalError, "while an answer was compressed")?;
+        if end {
+            self.coding = None;
+        }
         BYTES_IN.fetch_add(content.len() as u64, Ordering::Relaxed);
         BYTES_OUT.fetch_add(coded.len() as u64, Ordering::Relaxed);
         *piece = Some(Bytes::from(coded));
@@ -344,6 +366,11 @@ pub fn bytes() -> (u64, u64) {
 static BYTES_IN: AtomicU64 = AtomicU64::new(0);
 static BYTES_OUT: AtomicU64 = AtomicU64::new(0);
 
+/// Encoders at a time. Each has half a MiB and more while the client takes its time, which it would be a small thing to have
+/// thousands of; who comes then gets the answer as it is. Those who take what they get keep theirs for milliseconds.
+const MOST_IN_USE: usize = 128;
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
 const CODINGS: [Coding; 2] = [Coding::Gzip, Coding::Zstd];
 /// A tenth of a millisecond for a page of 60 KB; the usual 6 takes twice as long for a twentieth less.
 const GZIP_LEVEL: u32 = 3;
@@ -352,3 +379,39 @@ const ZSTD_LEVEL: i32 = 3;
 const ZSTD_WINDOW: u32 = 17;
 /// Digests of the bytes as they were (RFC 9530, RFC 3230, RFC 1864).
 const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(coding: Coding) -> (Option<Compressor>, ResponseHeader) {
+        let mut response = ResponseHeader::build(200, None).expect("a head");
+        let typed = response.insert_header("content-type", "text/html");
+        typed.expect("a field");
+        let settings = CompressionSettings::default();
+        let compressor = Compressor::begin(&settings, Some(coding), false, &mut response);
+        (compressor.expect("begun"), response)
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_slow_clients_take_of_memory() {
+        let all = (0..MOST_IN_USE).map(|place| match place % 2 {
+            0 => begun(Coding::Gzip).0,
+            _ => begun(Coding::Zstd).0,
+        });
+        let mut all: Vec<_> = all.map(|one| one.expect("a place")).collect();
+        let (none, plain) = begun(Coding::Zstd);
+        assert!(none.is_none() && !plain.headers.contains_key(CONTENT_ENCODING));
+        assert_eq!(plain.headers.first("vary"), Some(&b"Accept-Encoding"[..]));
+        // What has ended is for the client to take, and has no place any more.
+        let ended = all.last_mut().expect("one");
+        let mut piece = Some(Bytes::from_static(b"all of it"));
+        ended.next(&mut piece, true).expect("compressed");
+        let plain = zstd::decode_all(&*piece.expect("bytes")).expect("whole");
+        assert_eq!(plain, b"all of it");
+        let another = begun(Coding::Gzip).0.expect("a place");
+        assert!(begun(Coding::Gzip).0.is_none());
+        drop(another);
+        assert!(begun(Coding::Gzip).0.is_some());
+    }
+}

@@ -148,12 +148,12 @@ impl Certificate {
 /// # Errors
 /// It cannot be read, or holds none.
 pub fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let read: Vec<_> = read.map_err(|error| error.to_string())?;
-    match read.is_empty() {
-        true => Err(NO_CERTIFICATE.to_owned()),
-        false => Ok(read),
-    }
+    // Whose words are these is said by who asks.
+    let bytes = bytes_of(path).map_err(|error| match error {
+        CertificateError::Unreadable { source, .. } => source.to_string(),
+        CertificateError::Wrong { what, .. } | CertificateError::NotMade(what) => what,
+    })?;
+    chain_of(&bytes)
 }
 
 fn chain_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -196,18 +196,22 @@ fn described(leaf: &CertificateDer<'_>) -> Option<Leaf> {
     })
 }
 
-/// A file's bytes, as long as it is no larger than any chain of certificates.
+/// A file's bytes, as long as it is no larger than any chain of certificates. A pipe would be waited for, and a device has no end.
 fn bytes_of(path: &Path) -> Result<Vec<u8>, CertificateError> {
     let failed = |source| CertificateError::Unreadable {
         path: path.to_owned(),
         source,
     };
-    let length = fs::metadata(path).map_err(failed)?.len();
-    if length > MOST_BYTES {
-        return Err(CertificateError::Wrong {
-            path: path.to_owned(),
-            what: "is larger than 1 MiB".to_owned(),
-        });
+    let wrong = |what: &str| CertificateError::Wrong {
+        path: path.to_owned(),
+        what: what.to_owned(),
+    };
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(wrong("is no regular file"));
+    }
+    if metadata.len() > MOST_BYTES {
+        return Err(wrong("is larger than 1 MiB"));
     }
     fs::read(path).map_err(failed)
 }
@@ -272,6 +276,15 @@ mod tests {
             no_key.contains("fullchain.pem holds no private key"),
             "{no_key}"
         );
+        let pipe = one.folder.path().join("pipe.pem");
+        let owner = rustix::fs::Mode::RUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, owner).expect("made");
+        for odd in [&*pipe, Path::new("/dev/zero"), one.folder.path()] {
+            assert!(said(odd, &one.files.key).contains("is no regular file"));
+            assert!(said(&one.files.certificate, odd).contains("is no regular file"));
+            let refused = authorities(odd).expect_err("no file");
+            assert_eq!(refused, "is no regular file");
+        }
         let gone = one.folder.path().join("gone.pem");
         assert!(said(&gone, &one.files.key).contains("cannot be read"));
     }
