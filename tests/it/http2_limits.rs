@@ -190,7 +190,7 @@ fn asks_for_large(stream: u32) -> Vec<u8> {
 fn a_connection_is_not_idle_while_an_answer_has_not_been_taken() {
     let served = served("{keep_alive: 1s, send: 10m}");
     // All are handed over whole, and far more than sockets have room for.
-    let large = vec![b'x'; 200_000];
+    let large = vec![b'x'; 60_000];
     served.both.root.write(&LARGE[1..], &large);
     let runtime = Client::connect(served.both.h2).runtime;
     let before = answered(&served.socket);
