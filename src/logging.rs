@@ -14,7 +14,7 @@ pub enum Format {
 }
 
 /// Starts the log. `RUST_LOG` overrides what is written; Pingora's own remarks on every connection, and on peers that are
-/// told of by ourselves, are left out by default.
+/// told of by ourselves, are left out by default, and so are those of TLS on what strangers send.
 pub fn start(format: Format) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT));
     let log = fmt()
@@ -29,4 +29,4 @@ pub fn start(format: Format) {
     };
 }
 
-const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn,pingora_load_balancing=error,pingora_cache::meta=error";
+const DEFAULT: &str = "info,pingora=warn,pingora_core=warn,pingora_proxy=warn,pingora_pool=warn,pingora_load_balancing=error,pingora_cache::meta=error,rustls=error";

@@ -49,7 +49,8 @@ impl Names {
         let table = self.0.load();
         let signs = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(schemes).is_some();
         let for_host = host.and_then(|host| {
-            let host = host.to_ascii_lowercase();
+            // Not in a name that is sent (RFC 6066 §3), but in some that are.
+            let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
             let exact = table.exact.get(&host);
             let wildcard = || table.wildcards.get(host.split_once('.')?.1);
             exact.or_else(wildcard)?.iter().find(signs)
@@ -94,6 +95,9 @@ mod tests {
         for (host, expected) in [
             (Some("www.shop.test"), &exact),
             (Some("WWW.Shop.Test"), &exact),
+            (Some("www.shop.test."), &exact),
+            (Some("img.shop.test."), &wild),
+            (Some("."), &first),
             (Some("img.shop.test"), &wild),
             (Some("shop.test"), &wild),
             (Some("a.b.shop.test"), &first),

@@ -349,6 +349,40 @@ fn what_is_no_handshake_gets_no_answer_and_is_counted() {
     secure.responder.assert_not_called();
 }
 
+/// The beginning of a handshake that names this host, whatever it is.
+fn hello(host: &[u8]) -> Vec<u8> {
+    fn counted<const N: usize>(content: &[u8]) -> Vec<u8> {
+        let length = content.len().to_be_bytes();
+        [&length[length.len() - N..], content].concat()
+    }
+    let name = [&[0][..], &counted::<2>(host)].concat();
+    let extension = [&[0, 0][..], &counted::<2>(&counted::<2>(&name))].concat();
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &counted::<2>(&[0x13, 1]),
+        &[1, 0],
+        &counted::<2>(&extension),
+    ];
+    let handshake = [&[1][..], &counted::<3>(&body.concat())].concat();
+    [&[0x16, 3, 1][..], &counted::<2>(&handshake)].concat()
+}
+
+#[test]
+fn strangers_do_not_write_the_log() {
+    let secure = Secure::with("self_signed");
+    let server = Nostat::start(&secure.config);
+    for host in [&b"127.0.0.1"[..], b"a b", &[b'x'; 300]] {
+        let mut connection = Connection::open(secure.address);
+        connection.send_lossy(&hello(host));
+        let alert = connection.read_to_end();
+        assert_eq!(alert.first(), Some(&0x15), "{}", alert.escape_ascii());
+    }
+    let log = server.log();
+    assert!(!log.contains("SNI"), "{log}");
+}
+
 /// Silent connections once took all places for handshakes.
 #[test]
 fn who_says_nothing_keeps_nobody_else_from_a_handshake() {
