@@ -381,37 +381,4 @@ const ZSTD_WINDOW: u32 = 17;
 const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn begun(coding: Coding) -> (Option<Compressor>, ResponseHeader) {
-        let mut response = ResponseHeader::build(200, None).expect("a head");
-        let typed = response.insert_header("content-type", "text/html");
-        typed.expect("a field");
-        let settings = CompressionSettings::default();
-        let compressor = Compressor::begin(&settings, Some(coding), false, &mut response);
-        (compressor.expect("begun"), response)
-    }
-
-    #[test]
-    fn there_is_an_end_to_what_slow_clients_take_of_memory() {
-        let all = (0..MOST_IN_USE).map(|place| match place % 2 {
-            0 => begun(Coding::Gzip).0,
-            _ => begun(Coding::Zstd).0,
-        });
-        let mut all: Vec<_> = all.map(|one| one.expect("a place")).collect();
-        let (none, plain) = begun(Coding::Zstd);
-        assert!(none.is_none() && !plain.headers.contains_key(CONTENT_ENCODING));
-        assert_eq!(plain.headers.first("vary"), Some(&b"Accept-Encoding"[..]));
-        // What has ended is for the client to take, and has no place any more.
-        let ended = all.last_mut().expect("one");
-        let mut piece = Some(Bytes::from_static(b"all of it"));
-        ended.next(&mut piece, true).expect("compressed");
-        let plain = zstd::decode_all(&*piece.expect("bytes")).expect("whole");
-        assert_eq!(plain, b"all of it");
-        let another = begun(Coding::Gzip).0.expect("a place");
-        assert!(begun(Coding::Gzip).0.is_none());
-        drop(another);
-        assert!(begun(Coding::Gzip).0.is_some());
-    }
-}
+mod tests;
