@@ -29,7 +29,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use crate::edge::failure::status_error;
 use crate::edge::held_back::Share;
 use crate::edge::pace::{Exceeded, Pace, Patience};
-use crate::edge::stream_body::{StreamBody, StreamError};
+use crate::edge::stream_body::{Outgoing, StreamBody, StreamError};
 
 /// A stream that was lent to Pingora.
 pub struct HandedSession {
@@ -37,6 +37,7 @@ pub struct HandedSession {
     /// How the request's body comes in.
     body_pace: Pace,
     for_answer: Patience,
+    outgoing: Outgoing,
     answer: Answer,
     /// Bytes of the answer that Pingora has handed over.
     handed_over: usize,
@@ -89,11 +90,13 @@ impl Left {
 
 impl HandedSession {
     /// Lends `session`, whose client may take the time of `for_body` to send its body, and that of `for_answer` to take the
-    /// answer. With a `share` the answer is held back as far as that has room: others wait for the page that is made of it.
+    /// answer, which is sent with those of the other streams of its connection. With a `share` the answer is held back as far as
+    /// that has room: others wait for the page that is made of it.
     pub fn lend(
         session: HttpSession,
         for_body: Patience,
         for_answer: Patience,
+        outgoing: &Outgoing,
         share: Option<Share>,
     ) -> (HandedSession, Home) {
         let home = Home::default();
@@ -101,6 +104,7 @@ impl HandedSession {
             session,
             body_pace: Pace::new(for_body),
             for_answer,
+            outgoing: outgoing.clone(),
             answer: Answer {
                 share,
                 ..Answer::default()
@@ -251,7 +255,7 @@ impl Session for HandedSession {
         let is_final = !head.status.is_informational();
         self.session.write_response_header(head, end)?;
         if is_final && let Some(stream) = self.session.take_response_body_writer() {
-            self.answer.body = Some(StreamBody::new(stream, self.for_answer));
+            self.answer.body = Some(StreamBody::new(stream, self.for_answer, &self.outgoing));
             self.answer.ended = end;
         }
         Ok(())

@@ -26,6 +26,7 @@ use crate::edge::gathering::Turns;
 use crate::edge::http2_request::{Request, Shared};
 use crate::edge::listener::Arrival;
 use crate::edge::proxy::Door;
+use crate::edge::stream_body::Outgoing;
 use crate::edge::watched_stream::{Watch, WatchedStream};
 use crate::lifecycle::{DrainSignal, IDLE_GRACE};
 use crate::limited::Limit;
@@ -67,6 +68,7 @@ pub async fn serve(
                 door,
                 stop,
                 arrival,
+                outgoing: Outgoing::default(),
                 streams: AtomicUsize::new(0),
                 task: AtomicWaker::new(),
             }),
@@ -280,7 +282,7 @@ const MOST_MALFORMED: usize = 32;
 const MOST_RESET: usize = 20;
 /// Streams that were reset for the client's errors (CVE-2025-8671).
 const MOST_ERRORS: usize = 256;
-/// Bytes of a stream's answer that wait for the connection.
+/// Bytes of a stream's answer that wait for the connection; those of all streams have a bound of their own.
 const SEND_BUFFER: usize = 64 * 1024;
 /// Bytes of a body that a client may send unasked.
 const STREAM_WINDOW: u32 = 256 * 1024;

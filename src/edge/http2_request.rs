@@ -21,8 +21,8 @@ use crate::edge::listener::Arrival;
 use crate::edge::log_entry::Outcome;
 use crate::edge::pace::Patience;
 use crate::edge::proxy::Door;
-use crate::edge::rendered::{BodyPieces, response_header_of_http2, stay_with_https};
-use crate::edge::stream_body::{StreamBody, StreamError};
+use crate::edge::rendered::{BodyPieces, PIECE, response_header_of_http2, stay_with_https};
+use crate::edge::stream_body::{Outgoing, StreamBody, StreamError};
 use crate::edge::turn::{Answered, Asked, Lent, Turn};
 use crate::edge::{lane, pages};
 use crate::hot_paths::Sighting;
@@ -42,6 +42,8 @@ pub struct Shared {
     pub arrival: Arrival,
     /// The address that the client has connected to.
     pub local: Option<SocketAddr>,
+    /// What the answers of all streams have handed over.
+    pub outgoing: Outgoing,
     /// Streams that have a task of their own.
     pub streams: AtomicUsize,
     /// The connection's own task, which looks whether it is idle when the last of them has ended.
@@ -206,7 +208,8 @@ impl Request {
         let (for_body, for_answer) = (limits.for_body(), limits.for_answer());
         let share = lane::share_of(&shared.state, &lent.handed);
         Lending::of(lent.handed).put_into(session.req_header_mut());
-        let (session, home) = HandedSession::lend(session, for_body, for_answer, share);
+        let (session, home) =
+            HandedSession::lend(session, for_body, for_answer, &shared.outgoing, share);
         let session = ServerSession::new_custom(Box::new(session));
         shared.door.process_new_http(session, &shared.stop).await;
         if let Some(left) = home.take()
@@ -290,7 +293,7 @@ fn begin_answer(
     let header = header_of(answer, shared.arrival.hsts.as_ref())?;
     session.write_response_header(Box::new(header), end).ok()?;
     let stream = session.take_response_body_writer()?;
-    Some(StreamBody::new(stream, patience))
+    Some(StreamBody::new(stream, patience, &shared.outgoing))
 }
 
 /// Sends an answer; how many bytes of content, and whether that is all of it.
@@ -305,25 +308,38 @@ async fn write(
         true => BodyPieces::from(Body::Empty),
         false => BodyPieces::from(body),
     };
-    let Ok(mut next) = pieces.next().await.inspect_err(not_whole) else {
+    let Some(mut stream) = begin_answer(session, answer, shared, patience, pieces.is_empty())
+    else {
         return (0, false);
     };
-    let Some(mut stream) = begin_answer(session, answer, shared, patience, next.is_none()) else {
-        return (0, false);
-    };
-    while let Some(piece) = next {
-        next = match pieces.next().await {
-            Ok(next) => next,
+    while !pieces.is_empty() {
+        let sent = async {
+            // What waits for the client waits on the disk: of a hundred streams it would be a lot of memory.
+            stream.ready().await?;
+            let most = match shared.streams.load(Ordering::Relaxed) > FEW {
+                true => PIECE / 2,
+                false => PIECE,
+            };
+            let Some(piece) = pieces
+                .next_of(most)
+                .await
+                .inspect_err(not_whole)
+                .ok()
+                .flatten()
+            else {
+                return Ok(false);
+            };
+            stream.send(piece, pieces.is_empty()).await.map(|()| true)
+        };
+        match sent.await {
+            Ok(true) => {}
+            Ok(false) => return (stream.sent(), false),
             Err(error) => {
-                not_whole(&error);
+                if let StreamError::Slow(exceeded) = error {
+                    shared.state.limited.count(exceeded.by_answer());
+                }
                 return (stream.sent(), false);
             }
-        };
-        if let Err(error) = stream.send(piece, next.is_none()).await {
-            if let StreamError::Slow(exceeded) = error {
-                shared.state.limited.count(exceeded.by_answer());
-            }
-            return (stream.sent(), false);
         }
     }
     (stream.sent(), true)
@@ -335,3 +351,5 @@ fn not_whole(error: &std::io::Error) {
 
 /// Bytes of a body that are handed to the connection at once.
 const MOST_AT_ONCE: usize = 16 * 1024;
+/// Streams at a time that may each have a large piece of a file in memory.
+const FEW: usize = 16;

@@ -107,25 +107,43 @@ impl From<Body> for BodyPieces {
             Body::File(span) => VecDeque::from([Part::File(span)]),
             Body::Parts(parts) => parts.into(),
         };
+        let mut left: VecDeque<Part> = left;
+        left.retain(|part| match part {
+            Part::Memory(bytes) => !bytes.is_empty(),
+            Part::File(span) => span.length > 0,
+        });
         BodyPieces { left }
     }
 }
 
 impl BodyPieces {
+    /// Whether nothing follows.
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
     /// The next piece, at most [`PIECE`] bytes of a file.
     ///
     /// # Errors
     /// The file could not be read, or has become shorter than the head has promised.
     pub async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        self.next_of(PIECE).await
+    }
+
+    /// The same with at most `most` bytes of a file.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn next_of(&mut self, most: usize) -> io::Result<Option<Bytes>> {
         match self.left.pop_front() {
             None => Ok(None),
             Some(Part::Memory(bytes)) => Ok(Some(bytes)),
-            Some(Part::File(span)) => self.next_of_file(span).await.map(Some),
+            Some(Part::File(span)) => self.next_of_file(span, most).await.map(Some),
         }
     }
 
-    async fn next_of_file(&mut self, span: FileSpan) -> io::Result<Bytes> {
-        let want = usize::try_from(span.length).map_or(PIECE, |length| length.min(PIECE));
+    async fn next_of_file(&mut self, span: FileSpan, most: usize) -> io::Result<Bytes> {
+        let want = usize::try_from(span.length).map_or(most, |length| length.min(most));
         let bytes = span.file.read_at(span.first, want).await?;
         if bytes.len() < want {
             return Err(io::ErrorKind::UnexpectedEof.into());
