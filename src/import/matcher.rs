@@ -98,8 +98,9 @@ pub fn of_expression(text: &str) -> Option<Vec<String>> {
     Some(patterns)
 }
 
+#[must_use]
 /// A look-ahead that leaves out `.well-known`, which dotfile rules have: Nostat leaves it out of its own.
-fn without_well_known(text: &str) -> String {
+pub fn without_well_known(text: &str) -> String {
     let Some((before, after)) = text.split_once("(?!") else {
         return text.to_owned();
     };
