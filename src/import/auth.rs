@@ -9,7 +9,8 @@ use super::inherited::Inherited;
 use super::matcher::Matcher;
 use super::nginx::directives::Directive;
 use super::tls;
-use super::yaml::Value;
+use super::yaml::{self, Value};
+use crate::request::pattern::Pattern;
 
 /// Who may have what counts in a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +75,11 @@ pub fn covering(location: &Directive, patterns: Option<&Vec<String>>) -> Option<
         Matcher::Named(_) => true,
         _ => false,
     };
-    patterns.filter(|_| !is_narrower).cloned()
+    let is_usable =
+        |pattern: &String| Pattern::parse(pattern).is_ok() && pattern.chars().all(yaml::is_text);
+    patterns
+        .filter(|patterns| !is_narrower && patterns.iter().all(is_usable))
+        .cloned()
 }
 
 /// The pattern of paths for which nginx surely asks nobody, in a location that frees them.
@@ -101,8 +106,8 @@ pub fn freed(
         return None;
     }
     match Matcher::parse(&location.args) {
-        Matcher::Exact(path) if !path.ends_with('/') && !path.contains('*') => Some(path),
-        Matcher::Prefix(path) if path.len() > 1 && !path.contains('*') => {
+        Matcher::Exact(path) if is_plain(&path) && !path.ends_with('/') => Some(path),
+        Matcher::Prefix(path) if is_plain(&path) => {
             let others_ask = choice
                 .others_below(&path, location)
                 .any(|other| asks(other) || asks_within(other));
@@ -141,6 +146,12 @@ pub fn rows(mut rules: Vec<Rule>) -> Vec<Vec<(String, Value)>> {
         }
     }
     seen
+}
+
+fn is_plain(path: &str) -> bool {
+    path.len() > 1
+        && path.starts_with('/')
+        && path.chars().all(|c| c.is_ascii_graphic() && c != '*')
 }
 
 /// A dot that stands for any character, which patterns take for a dot.

@@ -71,7 +71,13 @@ impl<'t> Block<'t> {
         for door in &mut reached.doors {
             door.tls = tls.clone().filter(|_| door.ssl || all_ssl);
             door.does = match &fate {
-                Fate::Serves if door.tls.is_none() && sent.to_https.is_some() && !only_plain => {
+                Fate::Serves
+                    if door.tls.is_none()
+                        && !only_plain
+                        && sent
+                            .to_https
+                            .is_some_and(|(_, only_80)| !only_80 || door.address.port() == 80) =>
+                {
                     Does::SendToHttps
                 }
                 Fate::Serves => Does::Answer,

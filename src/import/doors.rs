@@ -43,7 +43,7 @@ pub fn of(doors: &[Door], hsts: Option<u64>, notes: &mut Notes) -> Doors {
                 || (door.does == Does::SendOn && door.tls.is_some())
         });
         if !is_used && let Some(door) = one.doors.first() {
-            let said = "left out: nothing is served there; see listen: [{address, redirect: https}], which is 301";
+            let said = "not listened on, as nothing is served there";
             notes.note(&door.directive, "listen", said);
         }
         is_used
@@ -80,6 +80,8 @@ pub fn of(doors: &[Door], hsts: Option<u64>, notes: &mut Notes) -> Doors {
     };
     let mut items = items;
     if doors.is_behind {
+        // Who comes through it brings no certificate.
+        doors.asks_all = false;
         items.insert(0, Value::Text(BEHIND_TLS.to_owned()));
         doors.all_https = false;
     }

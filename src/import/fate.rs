@@ -98,8 +98,8 @@ pub fn of_other(block: &Directive, names: &[String], only_plain: bool) -> Fate {
 /// What a block that serves sends on before it does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentOn<'t> {
-    /// All that came without TLS goes to https: by this rule.
-    pub to_https: Option<&'t Directive>,
+    /// All that came without TLS goes to https: by this rule, at port 80 alone or at any.
+    pub to_https: Option<(&'t Directive, bool)>,
     /// These names go to this host: by this rule.
     pub hosts: Vec<(&'t Directive, Vec<String>, Scheme, String)>,
 }
@@ -117,12 +117,15 @@ pub fn of_serving<'t>(block: &'t Directive, names: &[String]) -> SentOn<'t> {
         };
         match (condition, leads) {
             (
-                Condition::Plain,
+                Condition::Plain | Condition::Port80,
                 Leads {
                     scheme: Scheme::Https,
                     host: None,
                 },
-            ) => sent.to_https = Some(rule),
+            ) => {
+                let only_80 = rule.args.iter().any(|word| word.contains("$server_port"));
+                sent.to_https = Some((rule, only_80));
+            }
             (
                 Condition::Host(host),
                 Leads {
@@ -195,6 +198,8 @@ fn refuses(location: &Directive) -> bool {
 enum Condition {
     /// Without TLS.
     Plain,
+    /// At port 80.
+    Port80,
     /// This host.
     Host(String),
     /// Any but this host.
@@ -218,9 +223,8 @@ fn condition(rule: &Directive) -> Option<Condition> {
         ("$scheme", "=", "http")
         | ("$scheme", "!=", "https")
         | ("$https", "=", "")
-        | ("$https", "!=", "on")
-        | ("$server_port", "=", "80")
-        | ("$server_port", "!=", "443") => Some(Condition::Plain),
+        | ("$https", "!=", "on") => Some(Condition::Plain),
+        ("$server_port", "=", "80") => Some(Condition::Port80),
         ("$host" | "$http_host", "=", host) if !host.is_empty() => {
             Some(Condition::Host(host.to_owned()))
         }
@@ -257,13 +261,25 @@ fn leads(rule: &Directive, names: &[String]) -> Option<Leads> {
     };
     let host = match host {
         "$host" | "$http_host" => None,
-        "$server_name" => Some(names.first()?.clone()),
+        "$server_name" => Some(names.first().filter(|name| !name.starts_with('*'))?.clone()),
         name if crate::settings::hosts::is_name(name) => Some(name.to_ascii_lowercase()),
         _ => return None,
     };
     // Who has one name only and sends to it sends to the host that was asked for.
     let host = host.filter(|host| !matches!(names, [only] if only == host));
     Some(Leads { scheme, host })
+}
+
+/// Whether an expression finds every path.
+#[must_use]
+pub fn means_all(expression: &str) -> bool {
+    let bare = expression.trim_start_matches('^').trim_end_matches('$');
+    matches!(
+        bare,
+        "" | "/" | ".*" | "(.*)" | "/.*" | "/(.*)" | ".+" | "(.+)" | "."
+    ) && expression != "^/$"
+        && expression != "/$"
+        && expression != "^$"
 }
 
 /// What stands before the path in a replacement that takes over all of it.

@@ -216,8 +216,9 @@ impl Reader<'_> {
             }
             '[' => self.set(),
             '\\' => match self.rest.next()? {
-                'd' | 'w' | 's' | 'D' | 'W' | 'S' | 'b' | 'B' => None,
                 'z' | 'Z' => Some(vec![END.to_string()]),
+                // Classes, assertions, and what a group has found.
+                special if special.is_ascii_alphanumeric() => None,
                 other => one(other.encode_utf8(&mut [0; 4])),
             },
             '*' | '+' | '?' | '{' | '}' => None,

@@ -181,8 +181,7 @@ fn serves(block: &Directive) -> bool {
     }
     let returns = block.children().iter().any(|d| {
         d.name == "return"
-            || (d.name == "rewrite" && d.arg(1).contains("://") && d.arg(0).starts_with("^"))
-                && d.arg(0).len() <= "^/(.*)$".len()
+            || (d.name == "rewrite" && d.arg(1).contains("://") && fate::means_all(d.arg(0)))
     });
     let moves_all = block.children().iter().any(|d| {
         d.name == "location"

@@ -128,7 +128,7 @@ pub fn read<'t>(
         let mut sent = block.sent.hosts.iter().map(|(rule, ..)| *rule);
         let to_https = block.sent.to_https;
         // Without an address for it the rule is never met.
-        to_https.is_some_and(|first| std::ptr::eq(first, rule) && reached.has_tls())
+        to_https.is_some_and(|(first, _)| std::ptr::eq(first, rule) && reached.has_tls())
             || sent.any(|first| std::ptr::eq(first, rule))
     };
     // What a block inherits is known once all of the outer one is read, and its own rules come before its locations.
@@ -171,6 +171,13 @@ impl<'t> Reading<'t, '_> {
         let outer = around.map_or(&self.scope, |around| &around.scope).clone();
         let location = Location::read(block, &outer, around, &mut self.notes);
         let passed = self.passed.len();
+        let outer_asks = auth::of(&outer, self.around) != auth::Asked::Nobody;
+        if location.depth > 0
+            && outer_asks
+            && auth::of(&location.scope, self.around) == auth::Asked::Nobody
+        {
+            self.notes.left_out(block, "auth", paths::STILL_ASKED);
+        }
         for rule in &location.rules {
             if !self.moved_by(rule, Some(&location)) {
                 self.rule(rule);

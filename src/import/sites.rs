@@ -204,7 +204,16 @@ fn sent_on(
         };
         for (rule, names, scheme, to) in std::mem::take(&mut site.sent) {
             let first = site.reached.hosts.first();
-            if first != Some(&to) || any == Some(index) || !is_same(scheme) || names.is_empty() {
+            let names: Vec<String> = names
+                .into_iter()
+                .filter(|name| site.reached.hosts.contains(name) || taken.insert(name.clone()))
+                .collect();
+            if first != Some(&to)
+                || to.starts_with('*')
+                || any == Some(index)
+                || !is_same(scheme)
+                || names.is_empty()
+            {
                 site.notes.left_out(&rule, "hosts", NOT_SENT_ON);
                 continue;
             }
@@ -223,7 +232,9 @@ fn sent_on(
         let names = &block.reached.hosts;
         let to = match &block.fate {
             Fate::ToHost(scheme, host) if is_same(*scheme) => {
-                let is_first = |site: &Site| site.reached.hosts.first() == Some(host);
+                let is_first = |site: &Site| {
+                    site.reached.hosts.first() == Some(host) && !host.starts_with('*')
+                };
                 sites
                     .iter()
                     .position(is_first)

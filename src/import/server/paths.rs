@@ -7,7 +7,8 @@ use crate::import::matcher::Matcher;
 use crate::import::nginx::directives::Directive;
 use crate::import::redirects::{self, Meant, Row};
 use crate::import::rewrites::NOT_THE_SAME;
-use crate::import::yaml::Value;
+use crate::import::yaml::{Value, is_text};
+use crate::request::pattern::Pattern;
 
 use super::{ADDRESSES, Reading, SITE_CLOSED};
 
@@ -111,7 +112,12 @@ impl<'t> Reading<'t, '_> {
             return false;
         };
         // Of a script, or the page of a folder, what is found counts too: deny does that.
-        let is_page = |pattern: &String| pattern.contains(".ph") || pattern.contains("index");
+        let is_page = |pattern: &String| {
+            pattern.contains(".ph")
+                || pattern.contains("index")
+                || Pattern::parse(pattern).is_err()
+                || !pattern.chars().all(is_text)
+        };
         let patterns = match &location.patterns {
             Some(patterns) if !patterns.iter().any(is_page) && !location.matcher.is_all() => {
                 patterns
@@ -251,10 +257,7 @@ impl<'t> Reading<'t, '_> {
                         patterns: vec![pattern],
                         users: None,
                     }),
-                    None if is_said => {
-                        let said = "a password is asked for there, too: nginx does where another location has the path; users_file: off frees one";
-                        self.notes.left_out(location, "auth", said);
-                    }
+                    None if is_said => self.notes.left_out(location, "auth", STILL_ASKED),
                     None => {}
                 }
             }
@@ -278,6 +281,9 @@ impl<'t> Reading<'t, '_> {
         }
     }
 }
+
+/// Of a location that frees what is below another one.
+pub(super) const STILL_ASKED: &str = "a password is asked for there, too, as another location may have some of its paths: users_file: off frees a pattern";
 
 /// Whether a rule that is not taken over may change what comes to a later one, or send it elsewhere.
 fn concerns(earlier: &Directive, meant: &Meant) -> bool {
