@@ -3,6 +3,7 @@
 //! Access rules are followed ([`crate::site::htaccess`]), and what WordPress writes between its own marks is what the preset
 //! does anyway. The rest is sorted by what it is about.
 
+use crate::import::redirects::{self, Query, Row};
 use crate::settings::scalar::format_size;
 use crate::site::htaccess::{logical_lines, words};
 
@@ -48,6 +49,8 @@ pub struct Unfollowed {
     pub line: usize,
     /// Its name as written.
     pub name: String,
+    /// All of it as written.
+    pub text: String,
     /// The item of the list that does the same; empty: not to be said in a line.
     pub item: String,
     /// Whose block it stands in, by a comment `# BEGIN`.
@@ -60,6 +63,7 @@ pub fn unfollowed(text: &[u8], folder: &str) -> Vec<Unfollowed> {
     let mut block: Option<String> = None;
     let mut sections: Vec<Section> = Vec::new();
     let mut found = Vec::new();
+    let mut is_conditional = false;
     for (index, line) in logical_lines(text).iter().enumerate() {
         let line = line.trim();
         if let Some(comment) = line.strip_prefix('#') {
@@ -86,11 +90,21 @@ pub fn unfollowed(text: &[u8], folder: &str) -> Vec<Unfollowed> {
             continue;
         };
         let patterns = patterns(&sections, folder);
-        if let Some((topic, item)) = meaning(name, arguments, &patterns, folder) {
+        let meant = meaning(name, arguments, &patterns, folder);
+        let is_rule = name.eq_ignore_ascii_case("RewriteRule");
+        let was_conditional = is_conditional;
+        is_conditional = name.eq_ignore_ascii_case("RewriteCond") || (is_conditional && !is_rule);
+        if let Some((topic, item)) = meant {
+            // No row has a condition.
+            let item = match is_rule && was_conditional && topic == Topic::Redirect {
+                true => String::new(),
+                false => item,
+            };
             found.push(Unfollowed {
                 topic,
                 line: index + 1,
                 name: name.clone(),
+                text: line.to_owned(),
                 item,
                 block: block.clone(),
             });
@@ -184,7 +198,7 @@ fn meaning(
     match lower.as_str() {
         "rewriterule" => rewrite(arguments, folder),
         "redirect" | "redirectmatch" | "redirectpermanent" | "redirecttemp" => {
-            Some((Topic::Redirect, String::new()))
+            Some((Topic::Redirect, moved(&lower, arguments)))
         }
         "header" => header(arguments, patterns),
         "requestheader" => Some((Topic::Other, String::new())),
@@ -202,12 +216,19 @@ fn meaning(
         "addtype" | "forcetype" | "defaulttype" | "adddefaultcharset" | "addcharset" => {
             Some((Topic::Types, String::new()))
         }
-        "addencoding"
-        | "addoutputfilterbytype"
-        | "setoutputfilter"
-        | "addoutputfilter"
-        | "deflatecompressionlevel"
-        | "brotlicompressionquality" => Some((Topic::Compression, String::new())),
+        "addencoding" | "deflatecompressionlevel" | "brotlicompressionquality" => {
+            Some((Topic::Compression, String::new()))
+        }
+        "addoutputfilterbytype" | "setoutputfilter" | "addoutputfilter"
+            if ["deflate", "brotli_compress"].iter().any(|filter| {
+                first
+                    .to_ascii_lowercase()
+                    .split(';')
+                    .any(|one| one == *filter)
+            }) =>
+        {
+            Some((Topic::Compression, String::new()))
+        }
         "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
             let value = arguments.get(1).map_or("", String::as_str);
             // PHP never runs in these folders anyway, or `no_php` says so.
@@ -217,9 +238,8 @@ fn meaning(
             }
         }
         "errordocument" => Some((Topic::ErrorPages, String::new())),
-        "authtype" | "authuserfile" | "authgroupfile" | "authname" => {
-            Some((Topic::Login, String::new()))
-        }
+        "authuserfile" => Some((Topic::Login, users(first, patterns))),
+        "authtype" | "authgroupfile" | "authname" => Some((Topic::Login, String::new())),
         "require"
             if ["valid-user", "user", "group"]
                 .iter()
@@ -284,8 +304,138 @@ fn rewrite(arguments: &[String], folder: &str) -> Option<(Topic, String)> {
         return None;
     }
     match has("R") || has("REDIRECT") || target.contains("://") {
-        true => Some((Topic::Redirect, String::new())),
+        true => Some((Topic::Redirect, rewritten(pattern, target, &flags, folder))),
         false => Some((Topic::Rewrite, String::new())),
+    }
+}
+
+/// A `RewriteRule` that sends on as an item of `redirects`; empty: there is no such.
+fn rewritten(pattern: &str, target: &str, flags: &[String], folder: &str) -> String {
+    let is = |name: &str| flags.iter().any(|flag| flag == name);
+    let status = flags
+        .iter()
+        .find_map(|flag| {
+            let (name, status) = flag.split_once('=').unwrap_or((flag, "302"));
+            matches!(name, "R" | "REDIRECT").then(|| status_of(status))
+        })
+        .unwrap_or(Some(302));
+    // Expressions see what follows the folder.
+    let expression = match pattern.strip_prefix('^') {
+        Some(rest) => format!("^{folder}{}", rest.trim_start_matches('/')),
+        None => return String::new(),
+    };
+    let query = match is("QSA") || is("QSAPPEND") {
+        true => Query::IsAdded,
+        false => Query::IsReplaced,
+    };
+    let target = match is("QSD") || is("QSDISCARD") {
+        true => format!("{target}?"),
+        false => target.to_owned(),
+    };
+    let ignores_case = is("NC") || is("NOCASE");
+    status
+        .filter(|_| !ignores_case)
+        .and_then(|status| redirects::of_expression(&expression, &target, status, query))
+        .map_or_else(String::new, |(_, row)| item_of(&row))
+}
+
+/// `Redirect [STATUS] PATH URL` and its like as items of `redirects`; empty: there are no such.
+fn moved(name: &str, arguments: &[String]) -> String {
+    let default = match name {
+        "redirectpermanent" => 301,
+        _ => 302,
+    };
+    let (status, rest) = match arguments {
+        [first, rest @ ..] if !first.starts_with(['/', '^', '(', 'h']) => (status_of(first), rest),
+        rest => (Some(default), rest),
+    };
+    let row = |from: &str, to: Option<&str>, status| {
+        item_of(&Row {
+            from: from.to_owned(),
+            to: to.map(ToOwned::to_owned),
+            status,
+            is_wider: false,
+        })
+    };
+    match (name, status, rest) {
+        ("redirectmatch", Some(status), [expression, to]) => {
+            redirects::of_expression(expression, to, status, Query::IsReplaced)
+                .map_or_else(String::new, |(_, row)| item_of(&row))
+        }
+        ("redirectmatch", ..) => String::new(),
+        (_, Some(410), [from]) if redirects::one_path(from).is_some() => {
+            let folder = format!("{}/", from.trim_end_matches('/'));
+            row(&folder, None, 410)
+        }
+        // What is below goes along.
+        (_, Some(status), [from, to]) if status != 410 => {
+            let Some(to) = redirects::destination(to) else {
+                return String::new();
+            };
+            let bare = from.trim_end_matches('/');
+            if from != "/" && redirects::one_path(from).is_none() || to.contains('?') {
+                return String::new();
+            }
+            let is_file = bare
+                .rsplit('/')
+                .next()
+                .is_some_and(|name| name.contains('.'));
+            match (to.ends_with('/'), is_file) {
+                (_, true) => row(bare, Some(&to), status),
+                (true, false) => row(&format!("{bare}/"), Some(&to), status),
+                (false, false) if bare.is_empty() => row("/", Some(&format!("{to}/")), status),
+                (false, false) => format!(
+                    "{}, {}",
+                    row(bare, Some(&to), status),
+                    row(&format!("{bare}/"), Some(&format!("{to}/")), status)
+                ),
+            }
+        }
+        _ => String::new(),
+    }
+}
+
+/// The number of a status that `redirects` has.
+fn status_of(text: &str) -> Option<u16> {
+    match text.to_ascii_lowercase().as_str() {
+        "permanent" => Some(301),
+        "temp" => Some(302),
+        "seeother" => Some(303),
+        "gone" => Some(410),
+        number => number
+            .parse()
+            .ok()
+            .filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308 | 410)),
+    }
+}
+
+fn item_of(row: &Row) -> String {
+    let to = row
+        .to
+        .as_ref()
+        .map(|to| format!(", to: \"{to}\""))
+        .unwrap_or_default();
+    let status = match row.status {
+        301 => String::new(),
+        status => format!(", status: {status}"),
+    };
+    format!("{{from: \"{}\"{to}{status}}}", row.from)
+}
+
+/// An `AuthUserFile` as what an item of `auth` begins with; empty: it is no absolute path.
+fn users(file: &str, patterns: &[String]) -> String {
+    let is_plain = file.starts_with('/') && file.chars().all(|c| !c.is_control());
+    let patterns: Vec<String> = patterns
+        .iter()
+        .map(|pattern| format!("\"{}\"", quotable(pattern)))
+        .collect();
+    let pattern = match patterns.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    };
+    match is_plain {
+        true => format!("{{match: {pattern}, users_file: \"{}\"}}", quotable(file)),
+        false => String::new(),
     }
 }
 
@@ -530,8 +680,77 @@ mod tests {
                 (Topic::Refusal, "\"/xmlrpc.php\"".to_owned()),
                 (Topic::Redirect, String::new()),
                 (Topic::Rewrite, String::new()),
-                (Topic::Redirect, String::new()),
+                (
+                    Topic::Redirect,
+                    "{from: \"/a\", to: \"/b\"}, {from: \"/a/\", to: \"/b/\"}".to_owned()
+                ),
             ]
+        );
+    }
+
+    #[test]
+    fn what_has_moved_is_an_item_of_redirects() {
+        for (line, item) in [
+            (
+                "Redirect /a.html /b",
+                "{from: \"/a.html\", to: \"/b\", status: 302}",
+            ),
+            (
+                "Redirect permanent /a/ https://b.example/",
+                "{from: \"/a/\", to: \"https://b.example/\"}",
+            ),
+            (
+                "RedirectPermanent / https://b.example",
+                "{from: \"/\", to: \"https://b.example/\"}",
+            ),
+            ("Redirect gone /a", "{from: \"/a/\", status: 410}"),
+            ("Redirect 410 /a /b", ""),
+            ("Redirect 301 /a b", ""),
+            ("Redirect 200 /a /b", ""),
+            ("Redirect 301 /a \"/b c\"", ""),
+            (
+                "RedirectMatch 301 ^/a/(.*)$ /b/$1",
+                "{from: \"/a/\", to: \"/b/\"}",
+            ),
+            (
+                "RedirectMatch ^/a$ /b",
+                "{from: \"/a\", to: \"/b\", status: 302}",
+            ),
+            ("RedirectMatch 301 (.*)\\.gif$ $1.png", ""),
+            (
+                "RewriteRule ^a/?$ /b [R=301,L]",
+                "{from: \"/a\", to: \"/b\"}",
+            ),
+            (
+                "RewriteRule ^a$ /b?x=y [R]",
+                "{from: \"/a\", to: \"/b?x=y\", status: 302}",
+            ),
+            (
+                "RewriteRule ^a$ /b [R=308,QSD]",
+                "{from: \"/a\", to: \"/b?\", status: 308}",
+            ),
+            ("RewriteRule ^a$ https://b.example/a?x=y [R=301,QSA]", ""),
+            ("RewriteRule ^a$ /b [R=301,NC]", ""),
+            ("RewriteRule ^a$ /%1 [R=301]", ""),
+            ("RewriteCond %{HTTPS} off\nRewriteRule ^a$ /b [R=301]", ""),
+            (
+                "RewriteCond %{HTTPS} off\nRewriteRule ^index\\.php$ - [L]\nRewriteRule ^a$ /b [R=301]",
+                "{from: \"/a\", to: \"/b\"}",
+            ),
+        ] {
+            assert_eq!(found(line), [(Topic::Redirect, item.to_owned())], "{line}");
+        }
+        let below = unfollowed(b"RewriteRule ^a/(.*)$ /b/$1 [R=301]", "/c/");
+        assert_eq!(below[0].item, "{from: \"/c/a/\", to: \"/b/\"}");
+    }
+
+    #[test]
+    fn filters_that_do_not_compress_are_told() {
+        let text = "SetOutputFilter DEFLATE\nAddOutputFilterByType BROTLI_COMPRESS;DEFLATE text/html\nAddOutputFilter INCLUDES .shtml";
+        let topics: Vec<Topic> = found(text).iter().map(|(topic, _)| *topic).collect();
+        assert_eq!(
+            topics,
+            [Topic::Compression, Topic::Compression, Topic::Other]
         );
     }
 

@@ -44,12 +44,32 @@ pub fn of_rewrite(rule: &Directive) -> Option<(Meant, Row)> {
         "" if is_url => 302,
         _ => return None,
     };
-    let meant = meant(rule.arg(0))?;
+    of_expression(rule.arg(0), to, status, Query::IsAdded)
+}
+
+/// What becomes of a request's query where a destination has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Query {
+    /// It is put behind the destination's, as nginx does.
+    IsAdded,
+    /// The destination's takes its place, as Apache does.
+    IsReplaced,
+}
+
+/// The row of an expression with a destination, which may end with what the expression's bracket has found.
+#[must_use]
+pub fn of_expression(
+    expression: &str,
+    to: &str,
+    status: u16,
+    query: Query,
+) -> Option<(Meant, Row)> {
+    let meant = meant(expression)?;
     let (whole, drops) = match to.strip_suffix('?') {
         Some(whole) => (whole, true),
         None => (to, false),
     };
-    // nginx decodes and encodes these again.
+    // These are decoded and encoded again, or variables.
     if whole.contains('%') {
         return None;
     }
@@ -67,6 +87,7 @@ pub fn of_rewrite(rule: &Directive) -> Option<(Meant, Row)> {
     let to = match (drops, whole.contains('?')) {
         (true, false) => format!("{whole}?"),
         (true, true) | (false, false) => whole,
+        (false, true) if query == Query::IsReplaced => whole,
         // Both queries, in one.
         (false, true) => return None,
     };
@@ -259,7 +280,8 @@ fn row(meant: &Meant, to: String, status: u16) -> Row {
 }
 
 /// A path or URL that stays as it is in both.
-fn destination(text: &str) -> Option<String> {
+#[must_use]
+pub fn destination(text: &str) -> Option<String> {
     let is_kept =
         |c: char| c.is_ascii_graphic() && !matches!(c, '$' | '\\' | '"' | '<' | '>' | '#');
     // Segments of dots are taken out of paths before they are compared.

@@ -77,16 +77,17 @@ fn what_is_left_out_is_status_2_and_named_with_its_line() {
     let file = root.outside().join("n.conf");
     fs::write(
         &file,
-        "server { root /srv/a;\n listen 80;\n rewrite ^/a$ /b permanent; }",
+        "server { root /srv/a;\n listen 80;\n rewrite ^/a$ /b permanent;\n rewrite ^/c\\d$ /d permanent; }",
     )
     .unwrap();
     let (code, yaml, said) = import(&[], &file);
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.contains("n.conf:3: rewrite ^/a$ /b permanent: redirects are not made here"),
+        said.contains("n.conf:4: rewrite ^/c\\d$ /d permanent: no row of redirects sends"),
         "{said}"
     );
     assert!(yaml.contains("# left out: "), "{yaml}");
+    assert!(yaml.contains("- {from: \"/a\", to: \"/b\"}"), "{yaml}");
     assert!(yaml.contains("root: /srv/a"), "{yaml}");
 }
 
