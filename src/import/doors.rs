@@ -23,6 +23,8 @@ pub struct Doors {
     pub has_tls: bool,
     /// Whether clients' certificates are asked for wherever one is needed.
     pub asks_all: bool,
+    /// Whether there is an address that others than this machine reach.
+    pub is_open: bool,
 }
 
 /// What blocks say together of one address.
@@ -76,6 +78,7 @@ pub fn of(doors: &[Door], hsts: Option<u64>, notes: &mut Notes) -> Doors {
         all_https: has_tls && all.iter().all(|one| one.is_tls() || one.sends_to_https()),
         has_tls,
         asks_all: client_ca.is_some(),
+        is_open: all.iter().any(|one| !one.address.ip().is_loopback()),
         value: Value::Texts(Vec::new()),
     };
     let mut items = items;

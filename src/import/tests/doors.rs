@@ -325,3 +325,73 @@ fn addresses_that_cannot_be_one_are_told() {
     says(&both, &["address: \"[::]:443\""]);
     says_not(&both, &["0.0.0.0"]);
 }
+
+#[test]
+fn what_one_block_of_a_host_closes_the_other_does_not_open() {
+    let guarded =
+        "location /p/ { deny all; } location /q/ { auth_basic Q; auth_basic_user_file /etc/q; }";
+    for (first, second) in [
+        ("", guarded),
+        (guarded, ""),
+        ("location /x/ { deny all; }", guarded),
+    ] {
+        let imported = whole(&format!(
+            "server {{ listen 80; server_name a; root /srv/a; {first} }}\n\
+             server {{ listen 443 ssl; server_name a b; root /srv/a; {TLS} {second} }}"
+        ));
+        let of_a = imported.yaml.split("hosts: [\"b\"]").next().unwrap();
+        assert!(of_a.contains("\"/p/\""), "{first}\n{}", imported.yaml);
+        assert!(
+            of_a.contains("match: \"/q/\""),
+            "{first}\n{}",
+            imported.yaml
+        );
+    }
+    let imported = whole(&format!(
+        "server {{ listen 80; server_name a; root /srv/a; location /r/ {{ auth_basic R; auth_basic_user_file /etc/r; }} }}\n\
+         server {{ listen 443 ssl; server_name a; root /srv/a; {TLS} {guarded} }}"
+    ));
+    says(&imported, &["deny: [\"/\", \"/p/\"]"]);
+    let imported = whole(&format!(
+        "server {{ listen 80; server_name a; root /srv/a; }}\n\
+         server {{ listen 443 ssl; server_name a b; root /srv/b; {TLS} ssl_verify_client on; ssl_client_certificate /ca; }}"
+    ));
+    assert_eq!(
+        imported.yaml.matches("deny: [\"/\"]").count(),
+        2,
+        "{}",
+        imported.yaml
+    );
+}
+
+#[test]
+fn a_site_of_this_machine_is_not_shown_to_others() {
+    let imported = whole(
+        "server { listen 127.0.0.1:8080; server_name inner; root /srv/i; }\nserver { listen 80; server_name a; root /srv/a; }",
+    );
+    let of_inner = imported.yaml.split("hosts: [\"a\"]").next().unwrap();
+    assert!(of_inner.contains("deny: [\"/\"]"), "{}", imported.yaml);
+    assert_eq!(
+        imported.yaml.matches("deny:").count(),
+        1,
+        "{}",
+        imported.yaml
+    );
+    let alone = whole("server { listen 127.0.0.1:8080; server_name inner; root /srv/i; }");
+    says_not(&alone, &["deny"]);
+}
+
+#[test]
+fn names_that_are_refused_are_told_where_a_site_has_them() {
+    for (names, told) in [("_", true), ("*.a", true), ("a", false)] {
+        let imported = whole(&format!(
+            "server {{ listen 80; server_name {names}; root /srv/a; }} server {{ listen 80; server_name b.a; return 444; }}"
+        ));
+        assert_eq!(
+            imported.is_partial(),
+            told,
+            "{names}: {}",
+            imported.summary()
+        );
+    }
+}
