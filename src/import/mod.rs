@@ -1,8 +1,8 @@
 //! `nostat import`: an nginx configuration in, a settings file out, with all that it does not say.
 //!
-//! The way of a file: [`nginx`] reads it with what it includes into a tree; [`shared`] takes what all sites share,
-//! [`server`] makes a site of each block that serves something; [`sites`] joins blocks that are one site; [`yaml`]
-//! writes. Values go down as nginx hands them down ([`inherited`]). Every directive ends in one of four ways: it is a
+//! The way of a file: [`nginx`] reads it with what it includes into a tree; [`shared`] takes what all sites share, [`block`] sees
+//! how each block is reached and whether it serves ([`fate`]); [`server`] makes a site of each that does; [`sites`] joins
+//! blocks that are one site, [`doors`] makes one list of all addresses, and [`strict`] keeps closed what was; [`yaml`] writes. Values go down as nginx hands them down ([`inherited`]). Every directive ends in one of four ways: it is a
 //! key, it needs nothing, it is noted (done in another way), or it is left out, and then a sentence of [`advice`] says
 //! what to do. What is left out stands as a comment where it belongs.
 //!
