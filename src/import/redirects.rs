@@ -178,20 +178,8 @@ pub fn may_concern(earlier: &Directive, meant: &Meant) -> bool {
         Meant::Path(path, _) | Meant::Begins(path, _) => path.as_str(),
     };
     let expression = earlier.arg(0);
-    let fixed: String = expression
-        .strip_prefix('^')
-        .unwrap_or_default()
-        .chars()
-        .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_'))
-        .collect();
-    // The last one may be optional, and with alternatives nothing is fixed.
-    let fixed = match expression.contains('|') {
-        true => "",
-        false => fixed
-            .get(..fixed.len().saturating_sub(1))
-            .unwrap_or_default(),
-    };
-    if !begin.starts_with(fixed) && !fixed.starts_with(begin) {
+    let fixed = fixed(expression);
+    if !begin.starts_with(&fixed) && !fixed.starts_with(begin) {
         return false;
     }
     match (meant, compiled(expression, false)) {
@@ -200,6 +188,34 @@ pub fn may_concern(earlier: &Directive, meant: &Meant) -> bool {
         }
         _ => true,
     }
+}
+
+/// What all paths begin with that an expression finds, if that is a folder at least.
+#[must_use]
+pub fn beginning(expression: &str) -> Option<String> {
+    let fixed = fixed(expression);
+    // The last letter, which is not among these, may have been the slash behind it.
+    let is_folder = expression
+        .strip_prefix("^/")
+        .and_then(|rest| rest.get(..fixed.len()))
+        .is_some_and(|rest| rest.contains('/') && !rest.starts_with('/'));
+    is_folder.then_some(fixed)
+}
+
+/// The letters that an expression surely begins with.
+fn fixed(expression: &str) -> String {
+    let fixed: String = expression
+        .strip_prefix('^')
+        .unwrap_or_default()
+        .chars()
+        .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_'))
+        .collect();
+    // The last one may be optional, and with alternatives nothing is fixed.
+    let last = match expression.contains('|') {
+        true => 0,
+        false => fixed.len().saturating_sub(1),
+    };
+    fixed.get(..last).unwrap_or_default().to_owned()
 }
 
 /// The positions of rows that lead back to themselves, over others or at once. `names` are hosts of sites.

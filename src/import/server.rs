@@ -17,6 +17,7 @@ use super::location::{Location, told};
 use super::nginx::directives::Directive;
 use super::note::Notes;
 use super::page_cache::{Bypass, is_of_bypass};
+use super::redirects;
 use super::rewrites::{self, Meaning};
 use super::rules::Rules;
 use super::shared::Shared;
@@ -227,11 +228,18 @@ impl<'t> Reading<'t, '_> {
         if closed && !is_open_but_for_some {
             match &location.patterns {
                 Some(patterns) => self.closed.push((block, patterns.clone())),
-                None => self.notes.left_out(
-                    block,
-                    "deny",
-                    "the expression has no pattern: write what it means into deny: […]",
-                ),
+                None => {
+                    let wider = redirects::beginning(location.matcher.text());
+                    let said = match &wider {
+                        Some(_) => {
+                            "the expression has no pattern: all that begins so is closed until what it means is written into deny: […]"
+                        }
+                        None => "the expression has no pattern: write what it means into deny: […]",
+                    };
+                    self.notes.left_out(block, "deny", said);
+                    self.closed
+                        .extend(wider.map(|begin| (block, vec![format!("{begin}**")])));
+                }
             }
         }
         if let Some(returned) = location.returns

@@ -212,6 +212,13 @@ fn what_cannot_be_asked_for_stays_closed() {
             &format!("location ~ ^/o/ {{ location ~ /p$ {{ auth_basic x; {users} }} }}"),
             "\"/**/p\"",
         ),
+        // What has no pattern is closed from its folder on.
+        ("location ~ ^/p/\\d+ { deny all; }", "\"/p**\""),
+        ("location ~ ^/p/q/?\\d+ { deny all; }", "\"/p/q**\""),
+        (
+            &format!("location ~ ^/p/q(?<n>.) {{ auth_basic x; {users} }}"),
+            "\"/p/**\"",
+        ),
         // All of the site.
         ("auth_basic x;", "\"/\""),
         ("auth_basic x; auth_basic_user_file /srv/a/users;", "\"/\""),
