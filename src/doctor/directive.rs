@@ -3,6 +3,7 @@
 //! Access rules are followed ([`crate::site::htaccess`]), and what WordPress writes between its own marks is what the preset
 //! does anyway. The rest is sorted by what it is about.
 
+use super::moved;
 use crate::settings::scalar::format_size;
 use crate::site::htaccess::{logical_lines, words};
 
@@ -48,6 +49,8 @@ pub struct Unfollowed {
     pub line: usize,
     /// Its name as written.
     pub name: String,
+    /// All of it as written.
+    pub text: String,
     /// The item of the list that does the same; empty: not to be said in a line.
     pub item: String,
     /// Whose block it stands in, by a comment `# BEGIN`.
@@ -60,6 +63,7 @@ pub fn unfollowed(text: &[u8], folder: &str) -> Vec<Unfollowed> {
     let mut block: Option<String> = None;
     let mut sections: Vec<Section> = Vec::new();
     let mut found = Vec::new();
+    let mut is_conditional = false;
     for (index, line) in logical_lines(text).iter().enumerate() {
         let line = line.trim();
         if let Some(comment) = line.strip_prefix('#') {
@@ -86,11 +90,21 @@ pub fn unfollowed(text: &[u8], folder: &str) -> Vec<Unfollowed> {
             continue;
         };
         let patterns = patterns(&sections, folder);
-        if let Some((topic, item)) = meaning(name, arguments, &patterns, folder) {
+        let meant = meaning(name, arguments, &patterns, folder);
+        let is_rule = name.eq_ignore_ascii_case("RewriteRule");
+        let was_conditional = is_conditional;
+        is_conditional = name.eq_ignore_ascii_case("RewriteCond") || (is_conditional && !is_rule);
+        if let Some((topic, item)) = meant {
+            // No row has a condition.
+            let item = match is_rule && was_conditional && topic == Topic::Redirect {
+                true => String::new(),
+                false => item,
+            };
             found.push(Unfollowed {
                 topic,
                 line: index + 1,
                 name: name.clone(),
+                text: line.to_owned(),
                 item,
                 block: block.clone(),
             });
@@ -184,7 +198,7 @@ fn meaning(
     match lower.as_str() {
         "rewriterule" => rewrite(arguments, folder),
         "redirect" | "redirectmatch" | "redirectpermanent" | "redirecttemp" => {
-            Some((Topic::Redirect, String::new()))
+            Some((Topic::Redirect, moved::by_redirect(&lower, arguments)))
         }
         "header" => header(arguments, patterns),
         "requestheader" => Some((Topic::Other, String::new())),
@@ -202,12 +216,19 @@ fn meaning(
         "addtype" | "forcetype" | "defaulttype" | "adddefaultcharset" | "addcharset" => {
             Some((Topic::Types, String::new()))
         }
-        "addencoding"
-        | "addoutputfilterbytype"
-        | "setoutputfilter"
-        | "addoutputfilter"
-        | "deflatecompressionlevel"
-        | "brotlicompressionquality" => Some((Topic::Compression, String::new())),
+        "addencoding" | "deflatecompressionlevel" | "brotlicompressionquality" => {
+            Some((Topic::Compression, String::new()))
+        }
+        "addoutputfilterbytype" | "setoutputfilter" | "addoutputfilter"
+            if ["deflate", "brotli_compress"].iter().any(|filter| {
+                first
+                    .to_ascii_lowercase()
+                    .split(';')
+                    .any(|one| one == *filter)
+            }) =>
+        {
+            Some((Topic::Compression, String::new()))
+        }
         "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
             let value = arguments.get(1).map_or("", String::as_str);
             // PHP never runs in these folders anyway, or `no_php` says so.
@@ -217,9 +238,8 @@ fn meaning(
             }
         }
         "errordocument" => Some((Topic::ErrorPages, String::new())),
-        "authtype" | "authuserfile" | "authgroupfile" | "authname" => {
-            Some((Topic::Login, String::new()))
-        }
+        "authuserfile" => Some((Topic::Login, users(first, patterns))),
+        "authtype" | "authgroupfile" | "authname" => Some((Topic::Login, String::new())),
         "require"
             if ["valid-user", "user", "group"]
                 .iter()
@@ -284,8 +304,28 @@ fn rewrite(arguments: &[String], folder: &str) -> Option<(Topic, String)> {
         return None;
     }
     match has("R") || has("REDIRECT") || target.contains("://") {
-        true => Some((Topic::Redirect, String::new())),
+        true => Some((
+            Topic::Redirect,
+            moved::by_rewrite(pattern, target, &flags, folder),
+        )),
         false => Some((Topic::Rewrite, String::new())),
+    }
+}
+
+/// An `AuthUserFile` as what an item of `auth` begins with; empty: it is no absolute path.
+fn users(file: &str, patterns: &[String]) -> String {
+    let is_plain = file.starts_with('/') && file.chars().all(|c| !c.is_control());
+    let patterns: Vec<String> = patterns
+        .iter()
+        .map(|pattern| format!("\"{}\"", quotable(pattern)))
+        .collect();
+    let pattern = match patterns.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    };
+    match is_plain {
+        true => format!("{{match: {pattern}, users_file: \"{}\"}}", quotable(file)),
+        false => String::new(),
     }
 }
 
@@ -530,8 +570,21 @@ mod tests {
                 (Topic::Refusal, "\"/xmlrpc.php\"".to_owned()),
                 (Topic::Redirect, String::new()),
                 (Topic::Rewrite, String::new()),
-                (Topic::Redirect, String::new()),
+                (
+                    Topic::Redirect,
+                    "{from: \"/a\", to: \"/b\"}, {from: \"/a/\", to: \"/b/\"}".to_owned()
+                ),
             ]
+        );
+    }
+
+    #[test]
+    fn filters_that_do_not_compress_are_told() {
+        let text = "SetOutputFilter DEFLATE\nAddOutputFilterByType BROTLI_COMPRESS;DEFLATE text/html\nAddOutputFilter INCLUDES .shtml";
+        let topics: Vec<Topic> = found(text).iter().map(|(topic, _)| *topic).collect();
+        assert_eq!(
+            topics,
+            [Topic::Compression, Topic::Compression, Topic::Other]
         );
     }
 

@@ -98,6 +98,13 @@ fn is_done(site: Site<'_>, directive: &Unfollowed) -> bool {
         }),
         Topic::Lifetime => !settings.cache_control.is_empty(),
         Topic::BodyLimit => settings.max_body.is_some(),
+        Topic::Compression => settings.compression.files && settings.compression.dynamic,
+        Topic::Redirect => settings.redirects.iter().any(|rule| {
+            let from = format!("{{from: \"{}\"", rule.from);
+            directive.item.contains(&from)
+        }),
+        // What the file asks for is 403 as long as the file counts.
+        Topic::Login => settings.htaccess == Htaccess::Ignore && !settings.auth.is_empty(),
         Topic::Refusal => settings
             .deny
             .iter()
@@ -164,6 +171,12 @@ fn one(site: Site<'_>, shown: &str, topic: Topic, directives: &[&Unfollowed]) ->
             ),
         ),
         Topic::Refusal => finding.put(site.place(), list("deny", "\"/PATH\"")),
+        Topic::Redirect if !items.is_empty() => finding.put(site.place(), list("redirects", "")),
+        Topic::Login => match login(site, directives, &items) {
+            Some(line) => finding.put(site.place(), line),
+            None => finding,
+        },
+        Topic::Compression => finding.put(site.place(), "compression: auto"),
         Topic::Handlers => finding.put(site.place(), list("no_php", "\"/FOLDER/\"")),
         Topic::BodyLimit => finding.put(
             site.place(),
@@ -187,6 +200,35 @@ fn one(site: Site<'_>, shown: &str, topic: Topic, directives: &[&Unfollowed]) ->
     }
 }
 
+/// The line of `auth` for what a file asks for; none: it asks for more than a password of any user of one file.
+fn login(site: Site<'_>, directives: &[&Unfollowed], items: &[&str]) -> Option<String> {
+    let [item] = items else { return None };
+    let asks_for_any = directives.iter().all(|one| {
+        let words = one.text.to_ascii_lowercase();
+        let mut words = words.split_ascii_whitespace();
+        match (words.next(), words.next()) {
+            (Some("authtype"), kind) => kind == Some("basic"),
+            (Some("require"), whom) => whom == Some("valid-user"),
+            (Some("authgroupfile"), _) => false,
+            _ => true,
+        }
+    });
+    let root = site.settings.root.display().to_string();
+    let is_below_root = item.contains(&format!("users_file: \"{}/", root.trim_end_matches('/')));
+    let line = match is_below_root {
+        // Such a file is refused: it could be sent.
+        true => format!(
+            "{} users_file: \"/etc/nostat/users\"}}  # copy it there, out of the root",
+            item.split(" users_file").next()?
+        ),
+        false => (*item).to_owned(),
+    };
+    asks_for_any.then(|| match is_below_root {
+        true => format!("auth: {line}"),
+        false => format!("auth: [{line}]"),
+    })
+}
+
 /// How much it matters, and what to do.
 fn meaning(topic: Topic) -> (Severity, &'static str) {
     use Severity::{Note, Warning};
@@ -196,7 +238,7 @@ fn meaning(topic: Topic) -> (Severity, &'static str) {
         Topic::Refusal => (Warning, "what it refuses is not refused"),
         Topic::Redirect => (
             Warning,
-            "redirects are not made here yet; keep them in the server in front, or let a redirection plugin make them",
+            "redirects are made by the key redirects; those to https by redirect: https of an address, those of hosts by redirect_hosts",
         ),
         Topic::Rewrite => (
             Warning,
@@ -204,7 +246,7 @@ fn meaning(topic: Topic) -> (Severity, &'static str) {
         ),
         Topic::Login => (
             Warning,
-            "logins are not asked for here, so what needs one is 403 to everybody; keep the folder in the server in front",
+            "what needs a login is 403 to everybody; auth asks for passwords, and Require has to be taken out of the file then",
         ),
         Topic::Addresses => (
             Note,
@@ -214,7 +256,7 @@ fn meaning(topic: Topic) -> (Severity, &'static str) {
         Topic::Types => (Note, "media types come from a table of their own"),
         Topic::Compression => (
             Note,
-            "files are not compressed here yet; keep it in the server in front",
+            "files and PHP's answers are compressed by Nostat itself, unless compression is off",
         ),
         Topic::ErrorPages => (Note, "WordPress makes the page of a path that is nothing"),
         Topic::Handlers => (
@@ -274,6 +316,64 @@ mod tests {
                 .starts_with("/.htaccess:1: Header (2 lines)"),
             "{}",
             findings[0].found
+        );
+    }
+
+    #[test]
+    fn logins_redirects_and_compression_have_their_keys() {
+        let settings = SiteSettings::new("/srv/w".into(), Preset::Wordpress);
+        let line = |text: &str| {
+            let findings = judged(&settings, text);
+            assert_eq!(findings.len(), 1, "{findings:?}");
+            findings[0]
+                .remedy
+                .as_ref()
+                .map(|remedy| remedy.line.clone())
+        };
+        let basic = "AuthType Basic\nAuthName \"Staff only\"\nRequire valid-user\n";
+        for (text, expected) in [
+            (
+                format!("{basic}AuthUserFile /etc/users"),
+                Some("auth: [{match: \"/\", users_file: \"/etc/users\"}]"),
+            ),
+            (
+                format!("{basic}AuthUserFile /srv/w/.htpasswd"),
+                Some(
+                    "auth: {match: \"/\", users_file: \"/etc/nostat/users\"}  # copy it there, out of the root",
+                ),
+            ),
+            (
+                format!("<Files wp-login.php>\n{basic}AuthUserFile \"/etc/users\"\n</Files>"),
+                Some("auth: [{match: \"**/wp-login.php\", users_file: \"/etc/users\"}]"),
+            ),
+            (format!("{basic}AuthUserFile users"), None),
+            (
+                format!("{basic}AuthUserFile /etc/users\nRequire user ann"),
+                None,
+            ),
+            (
+                "AuthType Digest\nAuthUserFile /etc/users\nRequire valid-user".to_owned(),
+                None,
+            ),
+            (
+                "Redirect 301 /a.html /b\nRewriteRule ^c$ /d [R=301]".to_owned(),
+                Some("redirects: [{from: \"/a.html\", to: \"/b\"}, {from: \"/c\", to: \"/d\"}]"),
+            ),
+            (
+                "RewriteCond %{HTTPS} off\nRewriteRule (.*) https://%{HTTP_HOST}/$1 [R=301]"
+                    .to_owned(),
+                None,
+            ),
+        ] {
+            assert_eq!(line(&text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(judged(&settings, "SetOutputFilter DEFLATE"), []);
+        let mut off = settings.clone();
+        off.compression.files = false;
+        let findings = judged(&off, "SetOutputFilter DEFLATE");
+        assert_eq!(
+            findings[0].remedy.as_ref().unwrap().line,
+            "compression: auto"
         );
     }
 

@@ -38,6 +38,7 @@ pub mod limits;
 pub mod links;
 pub mod machine;
 pub mod memory;
+pub mod moved;
 pub mod page_names;
 pub mod php;
 pub mod places;

@@ -59,15 +59,15 @@ const ON: [&str; 5] = [
 const LEFT_OUT: &[(&[&str], &str)] = &[
     (
         &["rewrite"],
-        "redirects are not made here yet: keep it in the server in front, or let a redirection plugin do it",
+        "see redirects: [{from, to, status}]; paths are not rewritten here",
     ),
     (
         &["if"],
         "conditions are not taken over: keep it in the server in front, if the site needs it",
     ),
     (
-        &["auth_basic", "auth_request", "auth_jwt*", "satisfy"],
-        "logins are not asked for here: keep this path in the server in front",
+        &["auth_request", "auth_jwt*"],
+        "nobody else is asked who may pass: keep this path in the server in front, or see auth: [{match, users_file}]",
     ),
     (
         &["limit_req", "limit_conn"],
@@ -195,6 +195,14 @@ const LEFT_OUT: &[(&[&str], &str)] = &[
         "not done towards an origin: keep a server between",
     ),
     (
+        &["ssl_password_file"],
+        "keys are read without a password: write them anew (openssl pkey), readable for user alone",
+    ),
+    (
+        &["ssl_verify_depth", "ssl_crl", "ssl_ocsp*"],
+        "certificates of clients are judged by client_ca alone",
+    ),
+    (
         &["stream", "mail", "rtmp"],
         "only HTTP is served: keep it in nginx",
     ),
@@ -239,12 +247,27 @@ const NOTES: &[(&[&str], &str)] = &[
         "text is sent as UTF-8; headers: {Content-Type} says another by pattern",
     ),
     (
-        &["gzip*", "brotli*", "zstd*", "gunzip"],
-        "files are not compressed here yet (the server in front may); pages of the page cache are",
+        &[
+            "gzip",
+            "brotli",
+            "zstd",
+            "gzip_static",
+            "gzip_min_length",
+            "gunzip",
+        ],
+        "compression and precompressed are for all of a site",
     ),
     (
-        &["ssl_*", "ssl", "http2*", "http3*", "quic*"],
-        "TLS and HTTP/2 end in the server in front",
+        &["gzip_types", "brotli_types", "zstd_types"],
+        "all text, JSON, XML, SVG and fonts are compressed; compression: {types: […]} names others for answers of PHP",
+    ),
+    (
+        &["ssl_ciphers", "ssl_conf_command"],
+        "ciphers are rustls' own choice, none of them weak",
+    ),
+    (
+        &["http3*", "quic*"],
+        "HTTP/3 is not spoken: clients take HTTP/2",
     ),
     (
         &["stub_status", "vhost_traffic*"],
@@ -277,7 +300,7 @@ const NOTES: &[(&[&str], &str)] = &[
 /// What needs nothing.
 const NOTHING: &str = "\
     grpc_* memcached_* scgi_* uwsgi_* \
-    absolute_redirect accept_mutex* access_log aio* auth_basic_user_file break charset_types \
+    absolute_redirect accept_mutex* access_log aio* break brotli_* charset_types gzip_* http2_* ssl_* zstd_* \
     chunked_transfer_encoding client_body_buffer_size client_body_in_* client_body_temp_path \
     client_header_buffer_size connection_pool_size daemon debug_* default_type directio* env error_log events \
     fastcgi_* if_modified_since index internal keepalive_disable keepalive_min_timeout keepalive_time \
@@ -298,6 +321,8 @@ mod tests {
         assert_eq!(on("worker_connections"), Advice::Nothing);
         assert!(matches!(on("worker_rlimit_nofile"), Advice::Note(_)));
         assert!(matches!(on("gzip_types"), Advice::Note(_)));
+        assert_eq!(on("ssl_session_cache"), Advice::Nothing);
+        assert!(matches!(on("ssl_crl"), Advice::LeftOut(_)));
         assert!(matches!(on("fastcgi_hide_header"), Advice::LeftOut(_)));
         assert!(matches!(on("limit_req"), Advice::LeftOut(_)));
         assert_eq!(on("limit_req_zone"), Advice::Nothing);

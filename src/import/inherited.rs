@@ -56,6 +56,15 @@ impl Inherited {
         }
     }
 
+    /// The same, without what says how long browsers keep to https.
+    #[must_use]
+    pub fn without_hsts(mut self) -> Inherited {
+        if let Some(list) = self.lists.get_mut("add_header") {
+            list.retain(|header| !super::tls::is_hsts(header.arg(0)));
+        }
+        self
+    }
+
     /// The directive that counts.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Directive> {
@@ -103,9 +112,50 @@ impl Inherited {
 }
 
 /// Named in the notes of their own, not among what needs nothing.
-const SPOKEN_FOR: [&str; 4] = ["root", "set", "add_header", "expires"];
+const SPOKEN_FOR: [&str; 24] = [
+    "root",
+    "set",
+    "add_header",
+    "expires",
+    "ssl",
+    "ssl_certificate",
+    "ssl_certificate_key",
+    "ssl_protocols",
+    "ssl_client_certificate",
+    "ssl_verify_client",
+    "ssl_reject_handshake",
+    "ssl_crl",
+    "ssl_ocsp",
+    "http2",
+    "auth_basic",
+    "auth_basic_user_file",
+    "satisfy",
+    "allow",
+    "deny",
+    "gzip",
+    "brotli",
+    "zstd",
+    "gzip_min_length",
+    "gzip_static",
+];
 
-const SINGLE: [&str; 24] = [
+const SINGLE: [&str; 40] = [
+    "ssl",
+    "ssl_protocols",
+    "ssl_client_certificate",
+    "ssl_verify_client",
+    "ssl_reject_handshake",
+    "ssl_crl",
+    "ssl_ocsp",
+    "http2",
+    "auth_basic",
+    "auth_basic_user_file",
+    "satisfy",
+    "gzip",
+    "brotli",
+    "zstd",
+    "gzip_min_length",
+    "gzip_static",
     "root",
     "expires",
     "real_ip_header",
@@ -132,7 +182,9 @@ const SINGLE: [&str; 24] = [
     "proxy_next_upstream",
 ];
 
-const LISTS: [&str; 6] = [
+const LISTS: [&str; 8] = [
+    "ssl_certificate",
+    "ssl_certificate_key",
     "add_header",
     "fastcgi_param",
     "fastcgi_cache_valid",

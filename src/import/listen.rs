@@ -6,20 +6,55 @@ use crate::settings::hosts;
 
 use super::nginx::directives::Directive;
 use super::note::Notes;
+use super::tls::Tls;
 
 /// How a server block is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// Plain addresses.
-    pub plain: Vec<SocketAddr>,
-    /// Whether there is one with TLS.
-    pub tls: bool,
+    /// Its addresses.
+    pub doors: Vec<Door>,
     /// Whether it takes requests that no other one takes.
     pub is_default: bool,
     /// Its names, as hosts of a site.
     pub hosts: Vec<String>,
     /// Whether it has a name that means any.
     pub any_host: bool,
+    /// Whether it has a name that is not understood, such as an expression.
+    pub has_other_names: bool,
+}
+
+/// An address of a server block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Door {
+    /// The address.
+    pub address: SocketAddr,
+    /// Whether `listen` says `ssl`.
+    pub ssl: bool,
+    /// Whether `listen` says `http2`.
+    pub http2: bool,
+    /// Whether `listen` says `proxy_protocol`.
+    pub proxy_protocol: bool,
+    /// Whether the block is the one for hosts that no other one has.
+    pub is_default: bool,
+    /// How TLS is spoken, where it is.
+    pub tls: Option<Tls>,
+    /// What becomes of requests that come in here.
+    pub does: Does,
+    /// Where it stands.
+    pub directive: Directive,
+}
+
+/// What becomes of requests at a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// They are answered.
+    Answer,
+    /// They are sent to https, or to a host whose own are.
+    SendToHttps,
+    /// They are sent to another host, by the scheme they came.
+    SendOn,
+    /// They are refused, or it is not known what becomes of them.
+    Nothing,
 }
 
 impl Reached {
@@ -27,27 +62,40 @@ impl Reached {
     pub fn listen(&mut self, directive: &Directive, notes: &mut Notes) {
         let flags = directive.args.get(1..).unwrap_or_default();
         let has = |flag: &str| flags.iter().any(|word| word == flag);
-        self.is_default |= has("default_server") || has("default");
-        if has("ssl") || has("quic") || has("http3") {
-            if !self.tls {
-                let said = "TLS is not ended here yet: let a server in front do it and pass on to the address of listen";
-                notes.left_out(directive, "listen", said);
-            }
-            self.tls = true;
-            return;
-        }
-        if has("proxy_protocol") {
-            notes.left_out(
+        if has("quic") || has("http3") {
+            return notes.note(
                 directive,
                 "listen",
-                "write it as {address: …, proxy_protocol: on}, and name the balancer in trusted_proxies",
+                "HTTP/3 is not spoken: clients take HTTP/2",
             );
         }
-        match address(directive.arg(0)) {
-            Some(address) if self.plain.contains(&address) => {}
-            Some(address) => self.plain.push(address),
-            None => notes.left_out(directive, "listen", "only IP addresses are listened on"),
-        }
+        let is_default = has("default_server") || has("default");
+        self.is_default |= is_default;
+        let Some(address) = address(directive.arg(0)) else {
+            return notes.left_out(directive, "listen", "only IP addresses are listened on");
+        };
+        self.doors.push(Door {
+            address,
+            ssl: has("ssl"),
+            http2: has("http2"),
+            proxy_protocol: has("proxy_protocol"),
+            is_default,
+            tls: None,
+            does: Does::Answer,
+            directive: directive.clone(),
+        });
+    }
+
+    /// Whether there is an address with TLS.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.doors.iter().any(|door| door.tls.is_some())
+    }
+
+    /// Whether there is one without.
+    #[must_use]
+    pub fn has_plain(&self) -> bool {
+        self.doors.iter().any(|door| door.tls.is_none())
     }
 
     /// Takes a `server_name`.
@@ -60,6 +108,7 @@ impl Reached {
             ) {
                 self.any_host = true;
             } else if name.starts_with('~') {
+                self.has_other_names = true;
                 notes.left_out(
                     directive,
                     "hosts",
@@ -86,6 +135,7 @@ impl Reached {
                 self.hosts.push(bracketed);
             }
         } else {
+            self.has_other_names = true;
             let said =
                 format!("{name:?} is no host here: exact names, or *. and a name (punycode)");
             notes.left_out(directive, "hosts", said);

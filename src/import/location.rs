@@ -35,6 +35,14 @@ pub struct Location<'t> {
     pub inner: Vec<&'t Directive>,
     /// Its own bound on bodies.
     pub max_body: Option<&'t Directive>,
+    /// `return 410`.
+    pub gone: Option<&'t Directive>,
+    /// `limit_req`.
+    pub limits: Vec<&'t Directive>,
+    /// Blocks around it.
+    pub depth: usize,
+    /// Whether one of those is no plain path: then its patterns mean more than it does.
+    pub is_within_expression: bool,
 }
 
 impl<'t> Location<'t> {
@@ -59,6 +67,12 @@ impl<'t> Location<'t> {
             rules: Vec::new(),
             inner: Vec::new(),
             max_body: None,
+            gone: None,
+            limits: Vec::new(),
+            depth: around.map_or(0, |around| around.depth + 1),
+            is_within_expression: around.is_some_and(|around| {
+                around.is_within_expression || !matches!(around.matcher, Matcher::Prefix(_))
+            }),
         };
         let mut allows = None;
         let mut denies = None;
@@ -71,19 +85,21 @@ impl<'t> Location<'t> {
                     denies = Some(child);
                 }
                 "deny" => location.guarded = Some(child),
-                "auth_basic" if child.arg(0) != "off" => location.guarded = Some(child),
-                "auth_request" | "auth_jwt" => location.guarded = Some(child),
+                "auth_request" | "auth_jwt" if child.arg(0) != "off" => {
+                    location.guarded = Some(child)
+                }
                 "allow" if child.arg(0) != "all" => allows = Some(child),
                 "allow" => {}
                 "internal" => location.closed = true,
-                "return" if matches!(child.arg(0), "403" | "404" | "410" | "444") => {
-                    location.closed = true
-                }
-                "return" => location.returns = Some(child),
+                "return" if child.arg(0) == "410" => location.gone = Some(child),
+                "return" if matches!(child.arg(0), "403" | "404" | "444") => location.closed = true,
+                "return" if location.returns.is_none() => location.returns = Some(child),
+                "return" => {}
                 "try_files" => location.try_files = Some(child),
                 "rewrite" | "if" => location.rules.push(child),
                 name if is_of_bypass(name) => location.rules.push(child),
                 "location" => location.inner.push(child),
+                "limit_req" => location.limits.push(child),
                 "client_max_body_size" => location.max_body = Some(child),
                 _ => told(child, "", notes),
             }

@@ -98,8 +98,9 @@ pub fn of_expression(text: &str) -> Option<Vec<String>> {
     Some(patterns)
 }
 
+#[must_use]
 /// A look-ahead that leaves out `.well-known`, which dotfile rules have: Nostat leaves it out of its own.
-fn without_well_known(text: &str) -> String {
+pub fn without_well_known(text: &str) -> String {
     let Some((before, after)) = text.split_once("(?!") else {
         return text.to_owned();
     };
@@ -215,8 +216,9 @@ impl Reader<'_> {
             }
             '[' => self.set(),
             '\\' => match self.rest.next()? {
-                'd' | 'w' | 's' | 'D' | 'W' | 'S' | 'b' | 'B' => None,
                 'z' | 'Z' => Some(vec![END.to_string()]),
+                // Classes, assertions, and what a group has found.
+                special if special.is_ascii_alphanumeric() => None,
                 other => one(other.encode_utf8(&mut [0; 4])),
             },
             '*' | '+' | '?' | '{' | '}' => None,

@@ -1,8 +1,8 @@
 //! `nostat import`: an nginx configuration in, a settings file out, with all that it does not say.
 //!
-//! The way of a file: [`nginx`] reads it with what it includes into a tree; [`shared`] takes what all sites share,
-//! [`server`] makes a site of each block that serves something; [`sites`] joins blocks that are one site; [`yaml`]
-//! writes. Values go down as nginx hands them down ([`inherited`]). Every directive ends in one of four ways: it is a
+//! The way of a file: [`nginx`] reads it with what it includes into a tree; [`shared`] takes what all sites share, [`block`] sees
+//! how each block is reached and whether it serves ([`fate`]); [`server`] makes a site of each that does; [`sites`] joins
+//! blocks that are one site, [`doors`] makes one list of all addresses, and [`strict`] keeps closed what was; [`yaml`] writes. Values go down as nginx hands them down ([`inherited`]). Every directive ends in one of four ways: it is a
 //! key, it needs nothing, it is noted (done in another way), or it is left out, and then a sentence of [`advice`] says
 //! what to do. What is left out stands as a comment where it belongs.
 //!
@@ -11,20 +11,31 @@
 //! nginx itself would refuse. The rules of nginx's reader are a page ([`nginx::tokens`]).
 
 pub mod advice;
+pub mod around;
+pub mod auth;
 pub mod backend;
+pub mod block;
+pub mod choice;
 pub mod closed;
+pub mod compression;
+pub mod doors;
+pub mod fate;
 pub mod inherited;
 pub mod listen;
 pub mod location;
 pub mod matcher;
 pub mod nginx;
 pub mod note;
+pub mod others;
 pub mod page_cache;
+pub mod redirects;
 pub mod rewrites;
 pub mod rules;
 pub mod server;
 pub mod shared;
 pub mod sites;
+pub mod strict;
+pub mod tls;
 pub mod try_files;
 pub mod values;
 pub mod yaml;
@@ -34,13 +45,13 @@ use std::path::Path;
 
 use crate::settings::{self, Checks, Mistake};
 
-use backend::Upstreams;
+use around::Around;
+use block::Block;
 use inherited::Inherited;
 use nginx::directives::Directive;
 use nginx::{Place, Unreadable, files};
 use note::{Note, Weight};
 use page_cache::Bypass;
-use rewrites::Meaning;
 use shared::Shared;
 
 /// What was made of a configuration.
@@ -111,7 +122,7 @@ pub fn of_tree(tree: &[Directive], site: Option<&str>) -> Option<Imported> {
     let mut shared = Shared::default();
     let mut http = Inherited::default();
     let mut bypass = Bypass::default();
-    let mut upstreams = Upstreams::default();
+    let mut around = Around::of(tree);
     let mut servers = Vec::new();
     // A site's own file has no `http` around its blocks.
     let outer = tree
@@ -123,7 +134,9 @@ pub fn of_tree(tree: &[Directive], site: Option<&str>) -> Option<Imported> {
     for directive in outer {
         match directive.name.as_str() {
             "server" => servers.push(directive),
-            "upstream" => upstreams.0.push(directive),
+            "upstream" => {}
+            "allow" | "deny" | "auth_request" | "auth_jwt" => around.access.push(directive),
+            "limit_conn" if shared.connections(directive, &around.zones) => {}
             "client_max_body_size" => shared.max_body(directive),
             _ if http.take(directive) || shared.take(directive) => {}
             _ if bypass.take(directive, &mut shared.notes) => {}
@@ -132,15 +145,21 @@ pub fn of_tree(tree: &[Directive], site: Option<&str>) -> Option<Imported> {
         }
     }
     http.unused(&mut shared.notes);
-    let mut found = Vec::new();
-    for block in servers {
-        if serves(block) {
-            found.push(server::read(block, &http, &bypass, &upstreams, &mut shared));
-        } else {
-            refused(block, &mut shared);
-        }
-    }
-    let (entries, notes, idle) = sites::joined(found, shared, site)?;
+    let (serving, others): (Vec<_>, Vec<_>) = servers.into_iter().partition(|block| serves(block));
+    let serving: Vec<_> = serving
+        .into_iter()
+        .map(|block| Block::read(block, &http, true))
+        .collect();
+    around.hsts = same_hsts(&serving);
+    let found = serving
+        .into_iter()
+        .map(|block| server::read(block, &http, &bypass, &around, &mut shared))
+        .collect();
+    let others = others
+        .into_iter()
+        .map(|block| Block::read(block, &http, false))
+        .collect();
+    let (entries, notes, idle) = sites::joined(found, others, &around, shared, site)?;
     let yaml = format!("{HEAD}{}", yaml::write(&entries));
     let refused = settings::parse("nostat.yaml", yaml.as_bytes(), Checks::TextOnly).err();
     Some(Imported {
@@ -164,8 +183,7 @@ fn serves(block: &Directive) -> bool {
     }
     let returns = block.children().iter().any(|d| {
         d.name == "return"
-            || (d.name == "rewrite" && d.arg(1).contains("://") && d.arg(0).starts_with("^"))
-                && d.arg(0).len() <= "^/(.*)$".len()
+            || (d.name == "rewrite" && d.arg(1).contains("://") && fate::means_all(d.arg(0)))
     });
     let moves_all = block.children().iter().any(|d| {
         d.name == "location"
@@ -176,27 +194,14 @@ fn serves(block: &Directive) -> bool {
     !returns && (answers || (!moves_all && any(block, &["root", "index"])))
 }
 
-/// Says what becomes of a block that only redirects or refuses.
-fn refused(block: &Directive, shared: &mut Shared) {
-    for rule in block.children() {
-        let rules = match rule.name.as_str() {
-            "location" => rule.children(),
-            "if" | "return" | "rewrite" => std::slice::from_ref(rule),
-            _ => continue,
-        };
-        for rule in rules
-            .iter()
-            .filter(|d| matches!(d.name.as_str(), "if" | "return" | "rewrite"))
-        {
-            match rewrites::meaning(rule) {
-                Meaning::LeftOut(said) => shared.notes.left_out(rule, "sites", said),
-                Meaning::Note(said) => shared.notes.note(rule, "sites", said),
-                Meaning::FrontController | Meaning::Multisite | Meaning::Preset => {
-                    shared.notes.idle(rule)
-                }
-            }
-        }
-    }
+/// What all blocks with TLS say of how long browsers keep to https, if it is one lifetime and nothing else.
+fn same_hsts(serving: &[Block<'_>]) -> Option<u64> {
+    let mut said = serving
+        .iter()
+        .filter(|block| block.reached.has_tls())
+        .map(|block| block.hsts);
+    let first = said.next()??;
+    said.all(|other| other == Some(first)).then_some(first)
 }
 
 /// Variables for WebSocket, for what the server in front says of the scheme, and for the files of networks.

@@ -55,10 +55,7 @@ fn of_rewrite(rule: &Directive) -> Meaning {
     }
     let leaves = matches!(rule.arg(2), "permanent" | "redirect") || to.contains("://");
     match leaves {
-        true if to.contains("https://$host") || to.contains("https://$server_name") => {
-            Meaning::Note(TO_TLS)
-        }
-        true => Meaning::LeftOut(REDIRECT),
+        true => Meaning::LeftOut(NOT_THE_SAME),
         false => Meaning::LeftOut(
             "paths are not rewritten here: let WordPress do it, or the server in front",
         ),
@@ -85,7 +82,6 @@ fn of_condition(rule: &Directive) -> Meaning {
     let condition = rule.args.join(" ");
     let about = |name: &str| condition.contains(name);
     let body = rule.children();
-    let mut inner = body.iter().map(meaning);
     let refuses = body
         .iter()
         .any(|d| d.name == "return" && d.arg(0).starts_with('4'));
@@ -109,13 +105,14 @@ fn of_condition(rule: &Directive) -> Meaning {
     if body.is_empty() {
         return Meaning::Preset;
     }
-    if about("$scheme") || about("$http_x_forwarded_proto") || about("$https") {
-        return Meaning::Note(TO_TLS);
+    if about("$http_x_forwarded_proto") {
+        return Meaning::LeftOut(BEHIND_TLS);
+    }
+    if about("$scheme") || about("$https") {
+        return Meaning::LeftOut(TO_TLS);
     }
     if about("$host") || about("$http_host") {
-        return inner
-            .find(|meaning| matches!(meaning, Meaning::Note(_)))
-            .unwrap_or(Meaning::LeftOut(OTHER_HOST));
+        return Meaning::LeftOut(OTHER_HOST);
     }
     if about("$request_method") {
         return Meaning::LeftOut(
@@ -133,28 +130,20 @@ fn of_condition(rule: &Directive) -> Meaning {
 }
 
 fn of_return(rule: &Directive) -> Meaning {
-    let (code, to) = (
-        rule.arg(0),
-        rule.args.last().map(String::as_str).unwrap_or_default(),
-    );
-    let moves = code.starts_with('3') || code.contains("://");
-    match moves {
-        true if to.contains("https://$host")
-            || to.contains("https://$http_host")
-            || to.contains("https://$server_name") =>
-        {
-            Meaning::Note(TO_TLS)
-        }
-        true => Meaning::LeftOut(OTHER_HOST),
-        false if code.starts_with('4') => Meaning::Note("a host that no site has is answered 421"),
+    match rule.arg(0).starts_with('3') || rule.arg(0).contains("://") {
+        true => Meaning::LeftOut(NOT_THE_SAME),
         false => {
             Meaning::LeftOut("fixed answers are not made here: keep it in the server in front")
         }
     }
 }
 
-const TO_TLS: &str = "the server in front, which ends TLS, redirects to https; WordPress redirects to its own address";
-const OTHER_HOST: &str = "hosts are not redirected here yet (redirect_hosts): keep it in the server in front, or add the name to \
-                          hosts, and WordPress redirects its pages to its own address";
-const REDIRECT: &str = "redirects are not made here yet: keep it in the server in front, or let a redirection plugin do it";
+const BEHIND_TLS: &str = "not sent to https: an address with redirect: https does it, where the server in front is among trusted_proxies";
+const TO_TLS: &str =
+    "not sent to https: an address with redirect: https does it, for all that comes there";
+const OTHER_HOST: &str = "not done: redirect_hosts are sent to the first of hosts of a site by 301; write it there, or let WordPress redirect to its own address";
 const OWN_RULES: &str = "WordPress and its plugins know such addresses by their own rewrite rules: a path without a file is theirs";
+
+/// Why a redirect has no row.
+pub const NOT_THE_SAME: &str = "no row of redirects sends the same requests to the same place: see redirects: [{from, to, status}], or let a redirection \
+                                plugin do it";

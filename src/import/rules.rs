@@ -6,6 +6,7 @@ use crate::settings::rules::{MAX_FIELD_VALUE, OWN_FIELDS};
 use super::inherited::Inherited;
 use super::nginx::directives::Directive;
 use super::note::Notes;
+use super::tls::is_hsts;
 use super::values;
 use super::yaml::Value;
 
@@ -39,8 +40,12 @@ impl Rules {
                 && !set.iter().any(|(n, _)| n.eq_ignore_ascii_case(name))
             {
                 if has_pages {
-                    let said =
-                        "set on files; for PHP's pages WordPress or the server in front sends it";
+                    let said = match is_hsts(name) {
+                        true => HSTS,
+                        false => {
+                            "set on files; for PHP's pages WordPress or the server in front sends it"
+                        }
+                    };
                     notes.left_out(header, "headers", said);
                 }
                 set.push((name.to_owned(), value.to_owned()));
@@ -107,7 +112,11 @@ impl Rules {
             return false;
         }
         if lower == "alt-svc" {
-            notes.note(header, "headers", "HTTP/3 ends in the server in front");
+            notes.note(
+                header,
+                "headers",
+                "HTTP/3 is not spoken: without the field no client looks for it",
+            );
             return false;
         }
         if value.contains('$') {
@@ -124,6 +133,8 @@ impl Rules {
         true
     }
 }
+
+const HSTS: &str = "set on files; hsts of an address sets a lifetime for all answers, without includeSubDomains and preload: for PHP's pages WordPress sends more";
 
 /// The Cache-Control that nginx makes of `expires`.
 fn of_expires(expires: &Directive, notes: &mut Notes) -> Option<String> {

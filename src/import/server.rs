@@ -1,16 +1,23 @@
 //! A `server` block as a site.
 
 mod keys;
+mod paths;
 
 use crate::site::settings::Multisite;
 
-use super::backend::{self, Backend, Upstreams};
+use super::around::Around;
+use super::auth;
+use super::backend::{self, Backend};
+use super::block::Block;
+use super::choice::Choice;
+use super::fate::Scheme;
 use super::inherited::Inherited;
 use super::listen::Reached;
 use super::location::{Location, told};
 use super::nginx::directives::Directive;
 use super::note::Notes;
 use super::page_cache::{Bypass, is_of_bypass};
+use super::redirects;
 use super::rewrites::{self, Meaning};
 use super::rules::Rules;
 use super::shared::Shared;
@@ -28,12 +35,18 @@ pub struct Site {
     pub notes: Notes,
     /// The block.
     pub directive: Directive,
+    /// Names that are sent on: by this rule, these, by this scheme, to this host.
+    pub sent: Vec<(Directive, Vec<String>, Scheme, String)>,
 }
+
+/// The root where none is known.
+pub const ANY_ROOT: &str = "/var/www/html";
 
 /// What is found out while a block is read.
 struct Reading<'t, 's> {
     scope: Inherited,
-    upstreams: &'s Upstreams<'t>,
+    around: &'s Around<'t>,
+    choice: Choice<'t>,
     notes: Notes,
     rules: Rules,
     bypass: Bypass,
@@ -49,21 +62,31 @@ struct Reading<'t, 's> {
     plugin_pages: bool,
     multisite: Multisite,
     max_body: Option<String>,
+    /// Rules that may come before a redirect and are not taken over.
+    passed: Vec<&'t Directive>,
+    moved: Vec<paths::Move<'t>>,
+    auth: Vec<auth::Rule>,
+    /// Locations that nobody is asked for, and whether that is said.
+    free: Vec<(&'t Directive, bool)>,
+    /// Whether what says how long browsers keep to https is said by the address.
+    hsts_is_said: bool,
 }
 
 /// Reads a block that serves something.
 pub fn read<'t>(
-    server: &'t Directive,
+    block: Block<'t>,
     http: &Inherited,
     bypass: &Bypass,
-    upstreams: &Upstreams<'t>,
+    around: &Around<'t>,
     shared: &mut Shared,
 ) -> Site {
-    let mut reached = Reached::default();
+    let server = block.directive;
+    let reached = block.reached;
     let mut reading = Reading {
         scope: http.within(),
-        upstreams,
-        notes: Notes::default(),
+        around,
+        choice: Choice::of(server),
+        notes: block.notes,
         rules: Rules::default(),
         bypass: bypass.clone(),
         closed: Vec::new(),
@@ -76,13 +99,20 @@ pub fn read<'t>(
         plugin_pages: false,
         multisite: Multisite::Off,
         max_body: None,
+        passed: Vec::new(),
+        moved: Vec::new(),
+        auth: Vec::new(),
+        free: Vec::new(),
+        hsts_is_said: around.hsts.is_some() && reached.has_tls(),
     };
+    let mut access = Vec::new();
     let mut later = Vec::new();
     for child in server.children() {
         match child.name.as_str() {
             _ if reading.scope.take(child) || shared.take(child) => {}
-            "listen" => reached.listen(child, &mut reading.notes),
-            "server_name" => reached.names(child, &mut reading.notes),
+            "listen" | "server_name" => {}
+            "allow" | "deny" | "auth_request" | "auth_jwt" => access.push(child),
+            "limit_conn" if shared.connections(child, &around.zones) => {}
             "client_max_body_size" => reading.max_body = shared.body_size(child),
             "index" => index(child, &mut reading.notes),
             "location" if child.arg(0).starts_with('@') => reading.named.push(child),
@@ -91,17 +121,30 @@ pub fn read<'t>(
             _ => told(child, "", &mut reading.notes),
         }
     }
-    if !reached.tls && !server.children().iter().any(|child| child.name == "listen") {
-        reached
-            .plain
-            .push(std::net::SocketAddr::from(([0, 0, 0, 0], 80)));
+    if access.is_empty() {
+        access.clone_from(&around.access);
     }
-    // What a block inherits is known once all of the outer one is read.
-    for child in later {
+    reading.guard_all(server, &access);
+    let is_sent = |rule: &Directive| {
+        let mut sent = block.sent.hosts.iter().map(|(rule, ..)| *rule);
+        let to_https = block.sent.to_https;
+        // Without an address for it the rule is never met.
+        to_https.is_some_and(|(first, _)| std::ptr::eq(first, rule) && reached.has_tls())
+            || sent.any(|first| std::ptr::eq(first, rule))
+    };
+    // What a block inherits is known once all of the outer one is read, and its own rules come before its locations.
+    let (rules, others): (Vec<_>, Vec<_>) = later
+        .into_iter()
+        .partition(|child| !matches!(child.name.as_str(), "location" | "try_files"));
+    for child in rules {
+        if !is_sent(child) && !reading.moved_by(child, None) {
+            reading.rule(child);
+        }
+    }
+    for child in others {
         match child.name.as_str() {
             "location" => reading.location(child, None, shared),
-            "try_files" => reading.try_files(child, shared),
-            _ => reading.rule(child),
+            _ => reading.try_files(child, shared),
         }
     }
     let keys = reading.finish(server, &reached);
@@ -110,6 +153,12 @@ pub fn read<'t>(
         keys,
         notes: reading.notes,
         directive: server.clone(),
+        sent: block
+            .sent
+            .hosts
+            .into_iter()
+            .map(|(rule, names, scheme, to)| (rule.clone(), names, scheme, to))
+            .collect(),
     }
 }
 
@@ -122,8 +171,18 @@ impl<'t> Reading<'t, '_> {
     ) {
         let outer = around.map_or(&self.scope, |around| &around.scope).clone();
         let location = Location::read(block, &outer, around, &mut self.notes);
+        let passed = self.passed.len();
+        let outer_asks = auth::of(&outer, self.around) != auth::Asked::Nobody;
+        if location.depth > 0
+            && outer_asks
+            && auth::of(&location.scope, self.around) == auth::Asked::Nobody
+        {
+            self.notes.left_out(block, "auth", paths::STILL_ASKED);
+        }
         for rule in &location.rules {
-            self.rule(rule);
+            if !self.moved_by(rule, Some(&location)) {
+                self.rule(rule);
+            }
         }
         if let Some(size) = location.max_body {
             match self.max_body {
@@ -145,35 +204,51 @@ impl<'t> Reading<'t, '_> {
                 self.try_files(tries, shared);
             }
         }
-        self.judge(&location);
+        self.judge(&location, shared);
+        self.passed.truncate(passed);
         for inner in &location.inner {
             self.location(inner, Some(&location), shared);
         }
     }
 
     /// What a location is for.
-    fn judge(&mut self, location: &Location<'t>) {
+    fn judge(&mut self, location: &Location<'t>, shared: &mut Shared) {
         let block = location.directive;
         if let Some(pass) = location.pass {
             self.pass(pass, location);
         }
-        let closed = location.closed || location.guarded.is_some();
-        if let Some(guard) = location.guarded {
+        let guarded = location.guarded.or_else(|| self.asked(location));
+        let closed = location.closed || guarded.is_some() || self.is_gone(location);
+        if let Some(guard) = guarded {
             self.guarded(guard, location);
         }
-        // Who guards all of a site would get none of it.
-        if closed && !location.matcher.is_all() {
+        let is_open_but_for_some = location.matcher.is_all()
+            && !location.closed
+            && guarded.is_some_and(|d| d.name == "deny");
+        if closed && !is_open_but_for_some {
             match &location.patterns {
                 Some(patterns) => self.closed.push((block, patterns.clone())),
-                None => self.notes.left_out(
-                    block,
-                    "deny",
-                    "the expression has no pattern: write what it means into deny: […]",
-                ),
+                None => {
+                    let wider = redirects::beginning(location.matcher.text());
+                    let said = match &wider {
+                        Some(_) => {
+                            "the expression has no pattern: all that begins so is closed until what it means is written into deny: […]"
+                        }
+                        None => "the expression has no pattern: write what it means into deny: […]",
+                    };
+                    self.notes.left_out(block, "deny", said);
+                    self.closed
+                        .extend(wider.map(|begin| (block, vec![format!("{begin}**")])));
+                }
             }
         }
-        if let Some(returned) = location.returns {
-            told(returned, "", &mut self.notes);
+        if let Some(returned) = location.returns
+            && !self.returned(returned, location)
+        {
+            self.told_of(returned);
+        }
+        for limit in &location.limits {
+            shared.rate(limit, location, self.around, &mut self.notes);
         }
         if let Some(root) = location
             .scope
@@ -217,11 +292,13 @@ impl<'t> Reading<'t, '_> {
     /// Says that a path is not open to some only. It is closed rather than open to all.
     fn guarded(&mut self, guard: &Directive, location: &Location<'_>) {
         let said = match location.matcher.is_all() {
-            true => {
-                "addresses and logins are not asked for here, and the site is open to all: keep it in the server in front"
+            true if guard.name == "deny" => ADDRESSES,
+            true => SITE_CLOSED,
+            false if guard.name == "auth_basic" => {
+                "auth needs a pattern for all that is meant, and a users_file outside of every root with an absolute path: closed to all until then"
             }
             false => {
-                "addresses and logins are not asked for here: closed to all until this path is kept in the server in front"
+                "addresses are not told apart: closed to all until this path is kept in the server in front"
             }
         };
         self.notes.left_out(guard, "deny", said);
@@ -245,8 +322,8 @@ impl<'t> Reading<'t, '_> {
         let scope = &location.scope;
         let mut own = Notes::default();
         let found = match is_php {
-            true => backend::php(pass, scope, self.upstreams, &mut own),
-            false => backend::origin(pass, scope, self.upstreams, &mut own),
+            true => backend::php(pass, scope, &self.around.upstreams, &mut own),
+            false => backend::origin(pass, scope, &self.around.upstreams, &mut own),
         };
         let module = if is_php { "fastcgi" } else { "proxy" };
         let same = |first: &Backend| (first.key, &first.address) == (found.key, &found.address);
@@ -288,9 +365,15 @@ impl<'t> Reading<'t, '_> {
         }
     }
 
-    fn rule(&mut self, rule: &Directive) {
+    fn rule(&mut self, rule: &'t Directive) {
         if self.bypass.take(rule, &mut self.notes) {
             return;
+        }
+        self.passed.push(rule);
+        if rule.name == "if" && rule.args.iter().any(|word| word.contains("$ssl_client_")) {
+            self.closed.push((rule, vec!["/".to_owned()]));
+            let said = "certificates of clients are asked for at an address (client_ca): the site is closed to all until then";
+            return self.notes.left_out(rule, "deny", said);
         }
         match rewrites::meaning(rule) {
             Meaning::FrontController => self.front_controller = true,
@@ -301,6 +384,11 @@ impl<'t> Reading<'t, '_> {
         }
     }
 }
+
+const ADDRESSES: &str =
+    "addresses are not told apart, and the site is open to all: keep it in the server in front";
+const SITE_CLOSED: &str = "the site is closed to all (deny) until somebody decides: who may have it is not told by address, nor by another server; auth needs a \
+                           users_file outside of every root with an absolute path";
 
 /// Whether a path of WordPress, or a folder that is named after it, stands anywhere in the block.
 fn is_wordpress(block: &Directive) -> bool {

@@ -6,6 +6,11 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::rate_limits::Rule;
+
+use super::around::{Around, Zones, zone_of};
+use super::auth;
+use super::location::{Location, told};
 use super::nginx::directives::Directive;
 use super::note::Notes;
 use super::values::{self, DAY, HOUR, SECOND, TENTH};
@@ -22,6 +27,8 @@ pub struct Shared {
     spool_total: Option<u64>,
     trusted: Vec<String>,
     log: Option<Log>,
+    /// Rates by pattern, with the directive that says them.
+    rates: Vec<(String, String, u64)>,
     /// What is said of them.
     pub notes: Notes,
 }
@@ -98,6 +105,81 @@ impl Shared {
         true
     }
 
+    /// Takes a `limit_conn` that stands outside of all locations; false: its zone counts something else.
+    pub fn connections(&mut self, directive: &Directive, zones: &Zones) -> bool {
+        if !zones.counts_connections(directive.arg(0)) {
+            return false;
+        }
+        let most = number(directive.arg(1), 1, MOST_CONNECTIONS);
+        if most.is_some() {
+            let said = "connections count here, idle ones too, not requests under way, and at all sites together";
+            self.notes.note(directive, "limits", said);
+        }
+        self.limit(directive, "connections_per_address", most);
+        true
+    }
+
+    /// Takes a `limit_req` of a location.
+    pub fn rate(
+        &mut self,
+        directive: &Directive,
+        location: &Location<'_>,
+        around: &Around<'_>,
+        notes: &mut Notes,
+    ) {
+        let rate = zone_of(directive).and_then(|zone| around.zones.rate(zone));
+        let burst = directive
+            .args
+            .iter()
+            .find_map(|word| word.strip_prefix("burst="));
+        let burst = burst.map_or(Some(0), |burst| burst.parse::<u64>().ok());
+        let patterns = auth::covering(location.directive, location.patterns.as_ref());
+        // All of a site would be all of every site.
+        let pattern = match patterns.as_deref() {
+            Some([one]) if one != "/" => Some(one.clone()),
+            _ => None,
+        };
+        let (Some(rate), Some(burst), Some(pattern)) = (rate, burst, pattern) else {
+            return told(directive, "", notes);
+        };
+        let burst = burst.saturating_add(1).min(1_000_000);
+        let row = (pattern, rate.to_owned(), burst);
+        if !self.rates.contains(&row) {
+            self.rates.push(row);
+        }
+        let said = "at all sites with such a path; what is beyond is 429, and nothing is delayed";
+        self.notes.note(directive, "rate_limits", said);
+    }
+
+    fn rate_limits(&self) -> Option<Entry> {
+        let row = |(pattern, rate, burst): &(String, String, u64)| {
+            vec![
+                ("match".to_owned(), Value::Text(pattern.clone())),
+                ("rate".to_owned(), Value::Word(rate.clone())),
+                ("burst".to_owned(), Value::Word(burst.to_string())),
+            ]
+        };
+        let mut rows: Vec<(String, String, u64)> = Vec::new();
+        // A list takes the place of the default one.
+        let defaults = Rule::defaults().into_iter().map(|rule| {
+            let burst = u64::from(rule.burst.get());
+            (
+                rule.matches.as_str().to_owned(),
+                rule.rate.to_string(),
+                burst,
+            )
+        });
+        for one in self.rates.iter().cloned().chain(defaults) {
+            let is_same = |other: &(String, String, u64)| (&other.0, &other.1) == (&one.0, &one.1);
+            match rows.iter_mut().find(|other| is_same(other)) {
+                Some(other) => other.2 = other.2.min(one.2),
+                None => rows.push(one),
+            }
+        }
+        let rows = rows.iter().map(row).collect();
+        (!self.rates.is_empty()).then(|| Entry::new("rate_limits", Value::Flows(rows)))
+    }
+
     /// Takes the bound on bodies that stands outside of all servers.
     pub fn max_body(&mut self, directive: &Directive) {
         let found = self.body_size(directive);
@@ -120,7 +202,7 @@ impl Shared {
 
     /// The keys, but for the sites; `tls_in_front`: a server on this machine has to be believed.
     #[must_use]
-    pub fn entries(&self, listen: Vec<String>, tls_in_front: bool) -> Vec<Entry> {
+    pub fn entries(&self, listen: Value, tls_in_front: bool) -> Vec<Entry> {
         let word = |key, value: &Option<String>| {
             value
                 .clone()
@@ -155,13 +237,14 @@ impl Shared {
         });
         let workers = self.workers.clone();
         [
-            Some(Entry::new("listen", Value::Texts(listen))),
+            Some(Entry::new("listen", listen)),
             workers.map(|workers| Entry::new("workers", Value::Word(workers))),
             word("user", &self.user),
             word("group", &self.group),
             words("open_file_cache", &self.cache),
             log,
             words("limits", &self.limits),
+            self.rate_limits(),
             (!trusted.is_empty()).then(|| Entry::new("trusted_proxies", Value::Texts(trusted))),
             spool,
         ]
@@ -301,3 +384,4 @@ fn number(text: &str, least: u64, most: u64) -> Option<String> {
 
 const SPOOL: u64 = 2 << 30;
 const MAX_BODY: u64 = 1 << 40;
+const MOST_CONNECTIONS: u64 = 1_000_000;

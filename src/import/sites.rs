@@ -2,16 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::listen;
+use super::around::Around;
+use super::block::Block;
+use super::doors;
+use super::fate::Fate;
+use super::listen::Door;
 use super::note::{Note, Notes};
+use super::others;
 use super::server::Site;
 use super::shared::Shared;
+use super::strict;
 use super::yaml::{Entry, Value, annotate};
 
 /// All keys of the file, its notes, and names of what needs nothing; none where there is no site, or not the one
 /// asked for by a host or its root.
 pub fn joined(
     found: Vec<Site>,
+    others: Vec<Block<'_>>,
+    around: &Around<'_>,
     mut shared: Shared,
     only: Option<&str>,
 ) -> Option<(Vec<Entry>, Vec<Note>, Vec<String>)> {
@@ -22,26 +30,27 @@ pub fn joined(
     {
         join(&mut sites, site, &mut shared.notes);
     }
-    let first = sites.first()?;
-    let mut tls_seen = false;
+    if sites.is_empty() {
+        return None;
+    }
     let any = any_host(&sites);
-    let directive = first.directive.clone();
-    let plain = sites.iter().flat_map(|site| site.reached.plain.clone());
-    let plain: BTreeSet<_> = plain.collect();
-    let plain: Vec<_> = plain.into_iter().collect();
-    let mut addresses: Vec<String> = listen::merged(&plain)
-        .iter()
-        .map(ToString::to_string)
+    let others: Vec<_> = others
+        .into_iter()
+        .filter(|block| only.is_none() || leads_to(block, &sites))
         .collect();
-    let tls = sites.iter().any(|site| site.reached.tls);
-    if addresses.is_empty() {
-        addresses.push(if tls { BEHIND_TLS } else { "0.0.0.0:80" }.to_owned());
-    } else if addresses.len() < plain.len() {
-        shared.notes.note(
-            &directive,
-            "listen",
-            "an address of all takes those of its port, and [::] both families",
-        );
+    let mut doors: Vec<Door> = Vec::new();
+    for site in &sites {
+        doors.extend(site.reached.doors.iter().cloned());
+    }
+    for block in &others {
+        doors.extend(block.reached.doors.iter().cloned());
+    }
+    // Notes of an address are said once, whichever block says it first.
+    let doors = doors::of(&doors, around.hsts, &mut shared.notes);
+    let mut sent = others::sent_on(&mut sites, others, any, &doors, &mut shared.notes);
+    for site in &mut sites {
+        strict::ask_for_certificates(site, &doors);
+        strict::stay_on_this_machine(site, &doors);
     }
     let mut items = Vec::new();
     let mut told: Vec<Note> = Vec::new();
@@ -51,6 +60,7 @@ pub fn joined(
             mut keys,
             mut notes,
             directive,
+            ..
         } = site;
         let takes_any = any == Some(index);
         if !takes_any && reached.hosts.is_empty() {
@@ -66,14 +76,13 @@ pub fn joined(
                 );
             }
             keys.insert(0, Entry::new("hosts", Value::Texts(reached.hosts)));
+            if let Some(names) = sent.remove(&index) {
+                keys.insert(1, Entry::new("redirect_hosts", Value::Texts(names)));
+            }
         }
         notes.list.retain(|note| {
             let top = TOP.contains(&note.key);
-            // TLS is said once, not for each site.
-            let again = note.key == "listen"
-                && note.advice.starts_with("TLS")
-                && std::mem::replace(&mut tls_seen, true);
-            if top && !again {
+            if top {
                 shared.notes.list.push(note.clone());
             }
             !top
@@ -86,7 +95,7 @@ pub fn joined(
     if items.is_empty() {
         return None;
     }
-    let mut entries = shared.entries(addresses, tls);
+    let mut entries = shared.entries(doors.value, doors.is_behind);
     entries.push(Entry::new("sites", Value::Sections(items)));
     annotate(&mut entries, &shared.notes.list);
     let mut notes: Vec<Note> = Vec::new();
@@ -127,6 +136,17 @@ fn join(sites: &mut Vec<Site>, mut site: Site, notes: &mut Notes) {
                 other.directive.place
             );
             notes.left_out(&site.directive, "sites", said);
+            let others: BTreeSet<usize> = site
+                .reached
+                .hosts
+                .iter()
+                .filter_map(|host| taken.get(host).copied())
+                .collect();
+            for index in others {
+                if let Some(other) = sites.get_mut(index) {
+                    strict::join(other, &site);
+                }
+            }
             site.reached.hosts.retain(|host| !taken.contains_key(host));
             // What is left of it by name is a site; without any it is the one that was there.
             same = conflict.filter(|_| site.reached.hosts.is_empty());
@@ -141,8 +161,8 @@ fn join(sites: &mut Vec<Site>, mut site: Site, notes: &mut Notes) {
                     .into_iter()
                     .filter(|host| !taken.contains_key(host)),
             );
-            reached.plain.append(&mut site.reached.plain);
-            reached.tls |= site.reached.tls;
+            reached.doors.append(&mut site.reached.doors);
+            other.sent.append(&mut site.sent);
             reached.any_host |= site.reached.any_host;
             reached.is_default |= site.reached.is_default;
             for note in site.notes.list {
@@ -155,6 +175,18 @@ fn join(sites: &mut Vec<Site>, mut site: Site, notes: &mut Notes) {
             other.notes.idle.append(&mut site.notes.idle);
         }
         None => sites.push(site),
+    }
+}
+
+/// Whether a block that serves nothing has to do with these sites.
+fn leads_to(block: &Block<'_>, sites: &[Site]) -> bool {
+    let is_of_one = |name: &String| sites.iter().any(|site| site.reached.hosts.contains(name));
+    match &block.fate {
+        Fate::ToHost(_, host) => is_of_one(host),
+        Fate::ToHttps => {
+            block.reached.hosts.is_empty() || block.reached.hosts.iter().any(is_of_one)
+        }
+        _ => false,
     }
 }
 
@@ -181,11 +213,9 @@ fn is_meant(site: &Site, only: &str) -> bool {
             .any(|entry| entry.key == "root" && entry.value == root)
 }
 
-/// Where a server in front on the same machine reaches us.
-const BEHIND_TLS: &str = "127.0.0.1:8080";
-
 /// Keys that stand above the sites.
-const TOP: [&str; 5] = [
+const TOP: [&str; 6] = [
+    "rate_limits",
     "listen",
     "limits",
     "trusted_proxies",

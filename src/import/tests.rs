@@ -6,6 +6,10 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::*;
+
+mod doors;
+mod paths;
+
 /// Configurations as they are met, each with the name of its file.
 const SAMPLES: [(&str, &str); 9] = [
     ("bedrock", include_str!("samples/bedrock.conf")),
@@ -182,7 +186,7 @@ proptest! {
         let outer: String = lines.iter().map(line).collect();
         let inner: String = inner.iter().map(line).collect();
         let text = format!(
-            "server {{ root /srv/a;\n{outer} location ~ '{}' {{ {inner} }} location '{}' {{ deny all; }} }}",
+            "server {{ listen 443 ssl; root /srv/a; ssl_certificate /a; ssl_certificate_key /b;\n{outer} location ~ '{}' {{ {inner} }} location '{}' {{ deny all; }} }}",
             quoted(&matched), quoted(&matched),
         );
         let tree = nginx::directives::parse(&Rc::from("n"), text.as_bytes()).unwrap();
@@ -200,7 +204,26 @@ proptest! {
 }
 
 /// Directives whose values become values of settings.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 47] = [
+    "ssl_certificate",
+    "ssl_certificate_key",
+    "ssl_protocols",
+    "ssl_verify_client",
+    "ssl_client_certificate",
+    "http2",
+    "auth_basic",
+    "auth_basic_user_file",
+    "satisfy",
+    "allow",
+    "deny",
+    "limit_req_zone",
+    "limit_conn_zone",
+    "limit_req",
+    "limit_conn",
+    "gzip",
+    "gzip_min_length",
+    "gzip_static",
+    "ssl",
     "listen",
     "server_name",
     "root",

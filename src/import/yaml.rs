@@ -17,6 +17,8 @@ pub enum Value {
     Flow(Vec<(String, Value)>),
     /// A list of those.
     Flows(Vec<Vec<(String, Value)>>),
+    /// A list of values on one line each, and of sections.
+    List(Vec<Value>),
     /// A list of sections, such as the sites.
     Sections(Vec<Vec<Entry>>),
 }
@@ -130,6 +132,15 @@ fn value(text: &mut String, shown: &Value, indent: usize) {
                 text.push_str(&format!("{:indent$}  - {row}\n", ""));
             }
         }
+        Value::List(items) => {
+            text.push('\n');
+            for item in items {
+                match item {
+                    Value::Section(entries) => section(text, entries, indent + 4, "- "),
+                    one => text.push_str(&format!("{:indent$}  - {}\n", "", flow(one))),
+                }
+            }
+        }
         Value::Sections(items) => {
             text.push('\n');
             for item in items {
@@ -156,7 +167,9 @@ fn flow(value: &Value) -> String {
             format!("{{{}}}", pairs.join(", "))
         }
         // None of these is ever within braces.
-        Value::Section(_) | Value::Flows(_) | Value::Sections(_) => String::from("{}"),
+        Value::Section(_) | Value::Flows(_) | Value::List(_) | Value::Sections(_) => {
+            String::from("{}")
+        }
     }
 }
 

@@ -102,6 +102,8 @@ impl Destination {
             encode(rest, crate::site::response::PATH, &mut location);
         }
         match (&self.query, target.query) {
+            // A lone mark at the end drops the query, as in nginx's rewrites.
+            (Some(own), _) if own.is_empty() => {}
             (Some(own), _) => {
                 location.push(b'?');
                 location.extend_from_slice(own);
@@ -159,6 +161,8 @@ mod tests {
             rule("/gone/", ""),
             rule("/caf\u{e9}", "/k\u{e4}se"),
             rule("/all/", "/"),
+            rule("/dropped", "/new?"),
+            rule("/dropped/below/", "/new/?#top"),
         ])
         .unwrap()
         .unwrap();
@@ -182,6 +186,9 @@ mod tests {
             ("/all/%5Cevil.example", "/%5Cevil.example"),
             ("/all/\\evil.example", "/%5Cevil.example"),
             ("/all//evil.example", "/evil.example"),
+            ("/dropped?a=b", "/new"),
+            ("/dropped", "/new"),
+            ("/dropped/below/x?a=b", "/new/#top"),
         ] {
             assert_eq!(location(&redirects, target), expected, "{target}");
         }

@@ -39,6 +39,8 @@ fn usual_expressions_have_patterns() {
 fn what_globs_cannot_say_has_none() {
     for expression in [
         r"^/(\d+)/",
+        r"(a)\1",
+        r"\h",
         "a{2}",
         "(a|b)+",
         "(?!x)",

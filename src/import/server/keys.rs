@@ -2,15 +2,15 @@
 
 use crate::import::backend::Backend;
 use crate::import::closed;
+use crate::import::compression;
 use crate::import::listen::Reached;
-use crate::import::location::told;
 use crate::import::nginx::directives::Directive;
 use crate::import::rules::Rules;
 use crate::import::yaml::{self, Entry, Value};
 use crate::settings::rules::field_name;
 use crate::site::settings::{Multisite, Preset};
 
-use super::Reading;
+use super::{ANY_ROOT, Reading};
 
 impl Reading<'_, '_> {
     /// The keys of the site.
@@ -23,12 +23,20 @@ impl Reading<'_, '_> {
             Preset::Static => keys.push(Entry::new("preset", Value::Word("static".to_owned()))),
         }
         keys.extend(self.backend.as_ref().map(Backend::entry));
+        let redirects = self.redirects();
+        let auth = self.auth_rows(server);
         let patterns: Vec<String> = self
             .closed
             .iter()
             .flat_map(|(_, patterns)| patterns.clone())
             .collect();
         let deny = closed::beyond_preset(&patterns, preset, self.multisite);
+        if !redirects.is_empty() {
+            keys.push(Entry::new("redirects", Value::Flows(redirects)));
+        }
+        if !auth.is_empty() {
+            keys.push(Entry::new("auth", Value::Flows(auth)));
+        }
         if !deny.is_empty() {
             keys.push(Entry::new("deny", Value::Texts(deny)));
         }
@@ -49,7 +57,10 @@ impl Reading<'_, '_> {
         // The server's own rules count where no location has one.
         let mut of_all = Rules::default();
         std::mem::swap(&mut of_all, &mut self.rules);
-        let scope = self.scope.counted();
+        let scope = match self.hsts_is_said {
+            true => self.scope.counted().without_hsts(),
+            false => self.scope.counted(),
+        };
         of_all.take(
             &scope,
             &["/".to_owned()],
@@ -74,13 +85,15 @@ impl Reading<'_, '_> {
             }
             None => {}
         }
+        keys.extend(compression::entries(&self.scope, &mut self.notes));
         if let Some(size) = &self.max_body {
             keys.push(Entry::new("max_body", Value::Word(size.clone())));
         }
         let client = self.scope.get("real_ip_header").cloned();
         match client.as_ref().map(|header| (header, header.arg(0))) {
             Some((_, name)) if name.eq_ignore_ascii_case("X-Forwarded-For") => {}
-            Some((header, "proxy_protocol")) => told(header, "client_ip_header", &mut self.notes),
+            // The address says it.
+            Some((header, "proxy_protocol")) => self.notes.idle(header),
             Some((_, name)) if field_name(name).is_ok() => {
                 keys.push(Entry::new("client_ip_header", Value::Text(name.to_owned())));
             }
@@ -130,7 +143,7 @@ impl Reading<'_, '_> {
                     "root",
                     "a site needs the absolute path of its files: put it here",
                 );
-                "/var/www/html".to_owned()
+                ANY_ROOT.to_owned()
             }
         }
     }
