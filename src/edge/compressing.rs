@@ -138,7 +138,16 @@ impl Compressor {
         is_head: bool,
         response: &mut ResponseHeader,
     ) -> Result<Option<Compressor>> {
-        if !settings.dynamic || !is_compressible(settings, response) {
+        // A file in PHP's stead has its own tag, and ranges.
+        if !settings.dynamic || response.extensions.get::<FromFile>().is_some() {
+            return Ok(None);
+        }
+        if response.status == StatusCode::NOT_MODIFIED {
+            // It varies as the answer does that it confirms (RFC 9110 §15.4.5), whose type it does not say.
+            vary_by_coding(response)?;
+            return Ok(None);
+        }
+        if !is_compressible(settings, response) {
             return Ok(None);
         }
         vary_by_coding(response)?;
@@ -250,15 +259,10 @@ fn is_compressible(settings: &CompressionSettings, response: &ResponseHeader) ->
     let has_content = !response.status.is_informational()
         && !matches!(
             response.status,
-            StatusCode::NO_CONTENT
-                | StatusCode::RESET_CONTENT
-                | StatusCode::PARTIAL_CONTENT
-                | StatusCode::NOT_MODIFIED
+            StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::PARTIAL_CONTENT
         );
     let headers = &response.headers;
-    // A file in PHP's stead has its own tag, and ranges.
     has_content
-        && response.extensions.get::<FromFile>().is_none()
         && !headers.contains_key(CONTENT_ENCODING)
         && !headers.contains_key(CONTENT_RANGE)
         && !DIGESTS.iter().any(|name| headers.contains_key(*name))
@@ -282,7 +286,7 @@ fn vary_by_coding(response: &mut ResponseHeader) -> Result<()> {
         .flat_map(|line| members(line.as_bytes()))
         .any(|name| name == b"*" || name.eq_ignore_ascii_case(b"accept-encoding"));
     if !varies {
-        response.append_header(VARY, "Accept-Encoding")?;
+        response.append_header("Vary", "Accept-Encoding")?;
     }
     Ok(())
 }
@@ -292,7 +296,7 @@ fn mark_tag(response: &mut ResponseHeader, coding: Coding) -> Result<()> {
     match response.headers.get(ETAG) {
         Some(tag) if tag.as_bytes().starts_with(b"\"") => {
             let marked = [b"W/", &*coding.tag(tag.as_bytes())].concat();
-            response.insert_header(ETAG, marked)
+            response.insert_header("ETag", marked)
         }
         _ => Ok(()),
     }
@@ -377,37 +381,4 @@ const ZSTD_WINDOW: u32 = 17;
 const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn begun(coding: Coding) -> (Option<Compressor>, ResponseHeader) {
-        let mut response = ResponseHeader::build(200, None).expect("a head");
-        let typed = response.insert_header("content-type", "text/html");
-        typed.expect("a field");
-        let settings = CompressionSettings::default();
-        let compressor = Compressor::begin(&settings, Some(coding), false, &mut response);
-        (compressor.expect("begun"), response)
-    }
-
-    #[test]
-    fn there_is_an_end_to_what_slow_clients_take_of_memory() {
-        let all = (0..MOST_IN_USE).map(|place| match place % 2 {
-            0 => begun(Coding::Gzip).0,
-            _ => begun(Coding::Zstd).0,
-        });
-        let mut all: Vec<_> = all.map(|one| one.expect("a place")).collect();
-        let (none, plain) = begun(Coding::Zstd);
-        assert!(none.is_none() && !plain.headers.contains_key(CONTENT_ENCODING));
-        assert_eq!(plain.headers.first("vary"), Some(&b"Accept-Encoding"[..]));
-        // What has ended is for the client to take, and has no place any more.
-        let ended = all.last_mut().expect("one");
-        let mut piece = Some(Bytes::from_static(b"all of it"));
-        ended.next(&mut piece, true).expect("compressed");
-        let plain = zstd::decode_all(&*piece.expect("bytes")).expect("whole");
-        assert_eq!(plain, b"all of it");
-        let another = begun(Coding::Gzip).0.expect("a place");
-        assert!(begun(Coding::Gzip).0.is_none());
-        drop(another);
-        assert!(begun(Coding::Gzip).0.is_some());
-    }
-}
+mod tests;

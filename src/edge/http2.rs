@@ -283,7 +283,7 @@ const MOST_RESET: usize = 20;
 /// Streams that were reset for the client's errors (CVE-2025-8671).
 const MOST_ERRORS: usize = 256;
 /// Bytes of a stream's answer that wait for the connection; those of all streams have a bound of their own.
-const SEND_BUFFER: usize = 256 * 1024;
+const SEND_BUFFER: usize = 64 * 1024;
 /// Bytes of a body that a client may send unasked.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;

@@ -328,6 +328,7 @@ fn the_applications_tag_comes_back_to_it() {
         let request = responder.last_request();
         assert_eq!(request.param("HTTP_IF_NONE_MATCH"), seen, "{sent}");
         assert_eq!(answer.field("etag"), Some(told), "{sent}");
+        assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "{sent}");
     }
     responder.on(
         "/page/",
