@@ -257,7 +257,8 @@ mod tests {
             };
             let stream = respond.send_response(Response::new(()), false);
             let body = StreamBody::new(stream.expect("begun"), PATIENCE, &outgoing);
-            bodies.push((body, Bytes::from(vec![bodies.len() as u8; CONTENT])));
+            let own = u8::try_from(bodies.len()).expect("few");
+            bodies.push((body, Bytes::from(vec![own; CONTENT])));
         }
 
         // The client takes nothing, whatever it has said of windows.

@@ -178,47 +178,54 @@ async fn reads_nothing(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// HEADERS of `GET` for this path.
-fn asks_for(path: &str, stream: u32) -> Vec<u8> {
+/// HEADERS of `GET /wp-content/large.bin`.
+fn asks_for_large(stream: u32) -> Vec<u8> {
     let mut block = b"\x82\x86\x41\x0bexample.com\x04".to_vec();
-    block.push(u8::try_from(path.len()).unwrap());
-    block.extend_from_slice(path.as_bytes());
+    block.push(u8::try_from(LARGE.len()).unwrap());
+    block.extend_from_slice(LARGE.as_bytes());
     frame(1, 5, stream, &block)
 }
 
 #[test]
 fn a_connection_is_not_idle_while_an_answer_has_not_been_taken() {
     let served = served("{keep_alive: 1s, send: 10m}");
-    // More than sockets have room for.
-    let large = vec![b'x'; 60_000];
+    // Small ones of memory are handed over whole, and together they are far more than sockets have room for.
+    let large = vec![b'x'; 16_000];
     served.both.root.write(&LARGE[1..], &large);
+    for _ in 0..3 {
+        served.server.get(LARGE).assert(200, &large);
+    }
     let runtime = Client::connect(served.both.h2).runtime;
-    let all = answered(&served.socket) + 90;
-    let (mut bytes, mut ends) = (0, 0);
-    let mut count = |(kind, flags, _, payload): Frame| {
-        if kind == 0 {
-            bytes += payload.len();
-            ends += u32::from(flags & 1);
-        }
-        ends
-    };
+    let before = answered(&served.socket);
+    let mut slow = runtime.block_on(async {
+        let mut stream = reads_nothing(served.both.h2).await;
+        let all: Vec<u8> = (0..90)
+            .flat_map(|number| asks_for_large(2 * number + 1))
+            .collect();
+        stream.write_all(&all).await.unwrap();
+        stream
+    });
+    eventually("all are with the connection", || {
+        (answered(&served.socket) >= before + 90).then_some(())
+    });
+    // From now on twice as long as another connection may be idle.
     runtime.block_on(async {
-        let mut slow = reads_nothing(served.both.h2).await;
-        for number in 0..90 {
-            let headers = asks_for(LARGE, 2 * number + 1);
-            slow.write_all(&headers).await.unwrap();
-        }
-        // Until the last one is with the connection, behind full sockets.
-        while answered(&served.socket) < all {
-            count(next_frame(&mut slow).await.expect("more of it"));
-        }
-        // From now on twice as long as another connection may be idle.
         for _ in 0..2 {
             let mut other = raw(served.both.h2).await;
             other.write_all(&frame(1, 5, 1, HEADERS)).await.unwrap();
             while next_frame(&mut other).await.is_some() {}
         }
-        while count(next_frame(&mut slow).await.expect("all of it")) < 90 {}
+    });
+    let bytes = runtime.block_on(async {
+        let (mut bytes, mut ends) = (0, 0);
+        while ends < 90 {
+            let (kind, flags, _, payload) = next_frame(&mut slow).await.expect("all of it");
+            if kind == 0 {
+                bytes += payload.len();
+                ends += u32::from(flags & 1);
+            }
+        }
+        bytes
     });
     assert_eq!(bytes, 90 * large.len());
 }
@@ -233,7 +240,7 @@ fn who_takes_nothing_of_an_answer_is_cut_and_counted() {
     let runtime = Client::connect(served.both.h2).runtime;
     let _held = runtime.block_on(async {
         let mut stream = reads_nothing(served.both.h2).await;
-        stream.write_all(&asks_for(LARGE, 1)).await.unwrap();
+        stream.write_all(&asks_for_large(1)).await.unwrap();
         stream
     });
     eventually("it is counted", || {
