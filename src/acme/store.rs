@@ -56,6 +56,7 @@ impl Store {
         let path = self.folder.join("_lock");
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
+        options.custom_flags(AT_ONCE);
         let file = options.open(&path).map_err(|error| failed(&path, error))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock { _file: file })),
@@ -70,7 +71,11 @@ impl Store {
     /// It is there, and cannot be read.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
         let path = self.folder.join(name);
-        let file = match File::open(&path) {
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(AT_ONCE)
+            .open(&path);
+        let file = match opened {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(&path, error)),
@@ -140,6 +145,8 @@ fn failed(path: &Path, error: io::Error) -> StoreError {
 }
 
 /// More than anything that is kept as a value.
+/// A pipe in place of a file would be waited for, by a stop as well.
+const AT_ONCE: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 const MOST_BYTES: u64 = 64 * 1024;
 
 #[cfg(test)]
@@ -175,6 +182,18 @@ mod tests {
         store.remove("a.test.pem").expect("removed");
         store.remove("a.test.pem").expect("removed before");
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let (_folder, store) = store();
+        let owner = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        for name in ["a.test.json", "_lock"] {
+            let path = store.folder.join(name);
+            rustix::fs::mkfifoat(rustix::fs::CWD, &path, owner).expect("made");
+        }
+        assert_eq!(store.read::<String>("a.test.json").expect("read"), None);
+        assert!(store.lock().is_err());
     }
 
     #[test]
