@@ -197,7 +197,7 @@ fn described(leaf: &CertificateDer<'_>) -> Option<Leaf> {
 }
 
 /// A file's bytes, as long as it is no larger than any chain of certificates. A pipe would be waited for, and a device has no end.
-fn bytes_of(path: &Path) -> Result<Vec<u8>, CertificateError> {
+pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, CertificateError> {
     let failed = |source| CertificateError::Unreadable {
         path: path.to_owned(),
         source,

@@ -1,12 +1,6 @@
 //! Certificates that clients refuse, or will soon: expired, not valid yet, about to end.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "reads what the settings name, which is no part of a tree"
-)]
-
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustls::pki_types::CertificateDer;
@@ -15,6 +9,7 @@ use x509_parser::parse_x509_certificate;
 
 use crate::clock::UnixTime;
 
+use super::certificate::bytes_of;
 use super::settings::Settings;
 
 /// What is the matter with a certificate in a file.
@@ -128,11 +123,7 @@ impl Period {
 
 /// Those of all certificates in a file.
 fn periods(path: &Path) -> Vec<Period> {
-    let is_small = fs::metadata(path).is_ok_and(|file| file.len() <= MOST_BYTES);
-    let bytes = match is_small {
-        true => fs::read(path).unwrap_or_default(),
-        false => Vec::new(),
-    };
+    let bytes = bytes_of(path).unwrap_or_default();
     let certificates = CertificateDer::pem_slice_iter(&bytes).map_while(Result::ok);
     certificates
         .filter_map(|certificate| {
@@ -148,10 +139,11 @@ fn periods(path: &Path) -> Vec<Period> {
 
 /// Seconds that a certificate should last at least.
 const SOON: i64 = 7 * 86_400;
-const MOST_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const DAY: i64 = 86_400;
@@ -197,5 +189,15 @@ mod tests {
         assert!(periods(&path).is_empty());
         fs::write(&path, "nothing").expect("written");
         assert!(periods(&path).is_empty());
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_file_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe.pem");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).expect("made");
+        for odd in [&*pipe, Path::new("/dev/zero"), folder.path()] {
+            assert!(periods(odd).is_empty(), "{}", odd.display());
+        }
     }
 }
